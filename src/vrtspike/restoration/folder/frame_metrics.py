@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -30,10 +30,9 @@ from vrtspike.restoration.checks.no_reference import (
     unseen_agreement,
 )
 from vrtspike.restoration.checks.outside_training import LimitCheck, kept_frames_warning
+from vrtspike.restoration.folder.opened_request import RestoredClip
 from vrtspike.restoration.folder.record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.folder.request import RestoreRequest
-from vrtspike.restoration.inputs.clip_frames import ClipFrames
-from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
 
@@ -49,23 +48,6 @@ FRAME_METRICS: tuple[Metric, ...] = (
     UNSEEN,
 )
 """Metrics of blurry and restored frames; the first that was measured ranks the frames."""
-
-
-@dataclass(frozen=True)
-class RestoredClip:
-    """A clip with its restored frames on disk.
-
-    Attributes:
-        source: blurry frames and spikes.
-        sharp: the sharp frames, if any.
-        files: the restored frames.
-        with_spikes: compare with the spikes.
-    """
-
-    source: InputClip
-    sharp: ClipFrames | None
-    files: Sequence[Path]
-    with_spikes: bool
 
 
 def measure_and_write_videos(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,23 @@ from vrtspike.system.errors import ConfigError
 
 
 @dataclass(frozen=True)
+class RestoredClip:
+    """A clip with its restored frames on disk.
+
+    Attributes:
+        source: blurry frames and spikes.
+        sharp: the sharp frames, if any.
+        files: the restored frames.
+        with_spikes: compare with the spikes.
+    """
+
+    source: InputClip
+    sharp: ClipFrames | None
+    files: Sequence[Path]
+    with_spikes: bool
+
+
+@dataclass(frozen=True)
 class OpenedRequest:
     """A request whose inputs were opened.
 
@@ -43,6 +61,10 @@ class OpenedRequest:
     def files(self) -> list[Path]:
         """Paths of the restored frames."""
         return [self.request.output / RESTORED / f"{name}.png" for name in self.source.names]
+
+    def restored_clip(self, *, with_spikes: bool) -> RestoredClip:
+        """Return the clip with its restored frames, after these were written."""
+        return RestoredClip(self.source, self.sharp, self.files, with_spikes)
 
     @property
     def results(self) -> list[str]:

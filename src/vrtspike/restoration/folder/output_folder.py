@@ -18,7 +18,6 @@ from vrtspike.io.images import write_png
 from vrtspike.restoration.checks.checked_clip import CheckedClip
 from vrtspike.restoration.checks.clip_check import doubts_message
 from vrtspike.restoration.folder.frame_metrics import (
-    RestoredClip,
     Scores,
     measure_and_write_videos,
     worse_frames_by_metric,
@@ -161,13 +160,8 @@ class OutputFolder:
             scores: metrics of a frame alone, by their names.
             progress: opens the progress of this step.
         """
-        restored = RestoredClip(
-            self._opened.source,
-            self._opened.sharp,
-            self._opened.files,
-            # Metrics from spikes that do not fit the frames look good and mean nothing.
-            with_spikes=not self.record["doubts"],
-        )
+        # Metrics from spikes that do not fit the frames look good and mean nothing.
+        restored = self._opened.restored_clip(with_spikes=not self.record["doubts"])
         self.record["frames"], misfits = measure_and_write_videos(
             self._opened.request, restored, scores, progress
         )

@@ -9,12 +9,8 @@ from typing import Any
 
 from vrtspike.reporting.offline_page import Headline
 from vrtspike.reporting.page_data import MetricOnPage
-from vrtspike.restoration.folder.frame_metrics import (
-    FRAME_METRICS,
-    RestoredClip,
-    lower_frames,
-    mean_metric,
-)
+from vrtspike.restoration.folder.frame_metrics import FRAME_METRICS, lower_frames, mean_metric
+from vrtspike.restoration.folder.opened_request import RestoredClip
 from vrtspike.restoration.folder.record import RestoreRecord
 
 FrameMetrics = Sequence[Mapping[str, Any]]

@@ -15,7 +15,7 @@ from vrtspike.reporting.error_maps import ColorMap, colored, error_map
 from vrtspike.reporting.page_data import PictureFacts
 from vrtspike.reporting.picture_encoding import THUMBNAIL, Encoded, encode_webp, encode_within
 from vrtspike.restoration.checks.no_reference import reblur_residual
-from vrtspike.restoration.folder.frame_metrics import RestoredClip
+from vrtspike.restoration.folder.opened_request import RestoredClip
 from vrtspike.restoration.folder.record import PAGE_PICTURES, remove_page_pictures
 from vrtspike.restoration.page.gallery import TOPS
 from vrtspike.restoration.spikes_alone import instant_picture

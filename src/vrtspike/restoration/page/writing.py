@@ -12,8 +12,8 @@ from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.error_maps import error_colors
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.page_data import Video
-from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
-from vrtspike.restoration.folder.opened_request import OpenedRequest
+from vrtspike.restoration.folder.frame_metrics import measure_frame
+from vrtspike.restoration.folder.opened_request import OpenedRequest, RestoredClip
 from vrtspike.restoration.folder.record import PAGE, SIDE_BY_SIDE, VIDEO, RestoreRecord, record_page
 from vrtspike.restoration.folder.restored_folder import RestoredFolder
 from vrtspike.restoration.inputs.clip_frames import require_size, sequence_name
@@ -109,7 +109,7 @@ def write_folder_page(
         DataError: if a frame is missing, or one to compare with has another size.
     """
     output = opened.request.output
-    clip = RestoredClip(opened.source, opened.sharp, opened.files, with_spikes=not record["doubts"])
+    clip = opened.restored_clip(with_spikes=not record["doubts"])
     models = [_model(clip, record)]
     if compared is not None:
         models.append(_compared_model(clip, compared, models[0].label, record, progress))
