@@ -210,7 +210,7 @@ def means_table(entries: ProtocolResults) -> pd.DataFrame:
 
 
 def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Summary) -> None:
-    """The means of each protocol as a page, and those of each sequence under the main one.
+    """Write a page of the means of each protocol, and of each sequence under the main one.
 
     Args:
         path: path of the page.

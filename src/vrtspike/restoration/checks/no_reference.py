@@ -152,14 +152,14 @@ def _measurement(
 
 
 def _residual(blur: Image, restored: Image, difference: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Error (h, w) of the restored frame with the difference added against the blurry frame."""
+    """Return the error (h, w) of the restored frame, blurred again, against the blurry frame."""
     size = difference.shape
     error = shrink(luma(restored), *size) + difference - shrink(luma(blur), *size)
     return np.asarray(cv2.GaussianBlur(error, (0, 0), SMOOTHING), np.float32)
 
 
 def _decibels(residual: NDArray[np.float32]) -> float:
-    """PSNR of a residual."""
+    """Return the PSNR of a residual."""
     return float(10 * np.log10(255**2 / max(float(np.square(residual).mean()), 1e-6)))
 
 

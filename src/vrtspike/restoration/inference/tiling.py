@@ -164,7 +164,7 @@ def fit_tiling(
     tile: int | None = None,
     extra_frames: int = 0,
 ) -> Tiling:
-    """TEST.TILE of a run, with tiles as large as the free memory allows.
+    """Return TEST.TILE of a run, with tiles as large as the free memory allows.
 
     Args:
         settings: settings of the run.
