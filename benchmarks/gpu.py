@@ -282,7 +282,7 @@ def restoring(device: torch.device) -> Measurements:
     for name in presets(device, FIRST[:2]):
         settings = load(name)
         _, *sides = CLIP
-        tiling = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
+        tiling = tiling_for(settings)
         unit = tile_unit(2)
         tile = [even_side(side, tiling.size, tiling.overlap, unit) for side in sides]
         if device.type != "cuda":

@@ -31,11 +31,11 @@ from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.data.store.reading import Store
 from vrtspike.metrics.psnr import psnr
 from vrtspike.restoration.inference.tiling import tiling_for
-from vrtspike.restoration.inputs.clip_frames import ArrayPictures
-from vrtspike.restoration.inputs.clip_source import StoredSequence, stored_sharp_frame
+from vrtspike.restoration.inputs.clip_frames import ArrayFrames
+from vrtspike.restoration.inputs.clip_source import StoreClipSource, stored_sharp_frame
 from vrtspike.restoration.inputs.clip_spikes import array_spikes
-from vrtspike.restoration.inputs.given_clip import GivenClip
-from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
+from vrtspike.restoration.inputs.input_clip import InputClip
+from vrtspike.restoration.restore import load_model, restore_frames, torch_tile_model
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.settings import Settings
 from vrtspike.settings.schema import deblurring_settings, load_deblurring_preset
@@ -102,20 +102,20 @@ def mean_psnr(model: nn.Module, settings: Settings, manifest: DatasetManifest) -
     scenes = {scene.name: (number, scene) for number, scene in enumerate(SCENES)}
     for entry in manifest.split(settings.DATA.TEST_SPLIT):
         store = Store(entry.store)
-        stored = StoredSequence(store)
+        stored = StoreClipSource(store)
         count = len(stored.names)
         number, scene = scenes[entry.name]
         video = filmed(scene, number, count, stored.size)
         if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], stored_sharp_frame(store, 0)):
             raise DataError(f"{entry.store}: other frames than those of {scene.name} of the demo")
-        blurry = ArrayPictures(stored.read(slice(0, count))["blur"])
+        blurry = ArrayFrames(stored.blurry_frames(slice(0, count)))
         for name in (*SENSORS, FLIPPED):
             spikes = exposures(video, SENSORS.get(name, SENSORS[CLEAN]))
             clip_spikes = array_spikes(blurry, flipped(spikes) if name == FLIPPED else spikes)
             restored = restore_frames(
-                torch_restorer(model, manifest.statistics_for(settings.DATA), CPU),
-                GivenClip(blurry, clip_spikes, manifest.stores),
-                tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN),
+                torch_tile_model(model, manifest.statistics_for(settings.DATA), CPU),
+                InputClip(blurry, clip_spikes, manifest.stores),
+                tiling_for(settings),
             )
             values_by_sensor.setdefault(name, []).extend(
                 psnr(frame, stored_sharp_frame(store, n)) for n, frame in enumerate(restored)

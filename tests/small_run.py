@@ -22,10 +22,10 @@ from vrtspike.data.store.reading import Store
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
-from vrtspike.restoration.inputs.clip_frames import open_pictures
-from vrtspike.restoration.inputs.clip_source import FrameSource, StoredSequence
+from vrtspike.restoration.inputs.clip_frames import open_frames
+from vrtspike.restoration.inputs.clip_source import ClipSource, StoreClipSource
 from vrtspike.restoration.inputs.clip_spikes import recorded_spikes, simulated_spikes
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.runs.identity import RunIdentity, write_statistics
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
@@ -147,9 +147,9 @@ def sequence(small_run: SmallRun) -> Path:
 
 
 @pytest.fixture
-def stored(small_run: SmallRun) -> FrameSource:
+def stored(small_run: SmallRun) -> ClipSource:
     """The store of the same sequence."""
-    return StoredSequence(Store(load_dataset(small_run.dataset).split("test")[0].store))
+    return StoreClipSource(Store(load_dataset(small_run.dataset).split("test")[0].store))
 
 
 def recorded_clip(
@@ -158,18 +158,18 @@ def recorded_clip(
     bins: int = BINS,
     sensor: tuple[int, int] | None = None,
     layout: Layout = SPK_GOPRO,
-) -> GivenClip:
+) -> InputClip:
     """A clip with its spike files."""
-    pictures = open_pictures(blur)
-    return GivenClip(
+    pictures = open_frames(blur)
+    return InputClip(
         pictures, recorded_spikes(pictures, spikes, sensor, layout), StoreOptions(bins=bins)
     )
 
 
-def simulated_clip(blur: Path) -> GivenClip:
+def simulated_clip(blur: Path) -> InputClip:
     """A clip with spikes simulated from its frames."""
-    pictures = open_pictures(blur)
-    return GivenClip(pictures, simulated_spikes(pictures), StoreOptions(bins=BINS))
+    pictures = open_frames(blur)
+    return InputClip(pictures, simulated_spikes(pictures), StoreOptions(bins=BINS))
 
 
 def arrays(sequence: Path) -> tuple[np.ndarray, list[np.ndarray]]:

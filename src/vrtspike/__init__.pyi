@@ -34,7 +34,7 @@ from vrtspike.models.vrt_checkpoints import load_vrt as load_vrt
 from vrtspike.monitoring.timing import section as section
 from vrtspike.restoration.folder.restored_folder import RestoredFolder as RestoredFolder
 from vrtspike.restoration.inputs.clip_frames import read_frames as read_frames
-from vrtspike.restoration.inputs.given_clip import open_clip as open_clip
+from vrtspike.restoration.inputs.input_clip import open_clip as open_clip
 from vrtspike.restoration.loading import load as load
 from vrtspike.restoration.trained_model import TrainedModel as TrainedModel
 from vrtspike.runs.published import read_published as read_published

@@ -16,7 +16,7 @@ from tests.small_run import small_run
 from vrtspike.commands.main import make_parser, run_command
 from vrtspike.commands.models import request_of
 from vrtspike.io.files import file_digest
-from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.restore_command import ModelSource, open_device
 from vrtspike.restoration.trained_model import TrainedModel
@@ -52,8 +52,9 @@ def test_it_prints_metrics_and_where_things_lie(small_run, call, tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*written, "restore.json"}
     before, after = (sum(frame[name] for frame in frames) / 5 for name in ("psnr_blur", "psnr"))
     lines = shown.out.splitlines()
-    assert lines[0] == f"mean PSNR, dB: {before:.2f} -> {after:.2f}"
-    assert lines[1].startswith("blurred again as the spikes tell, PSNR to the blurry frames, dB: ")
+    assert lines[0] == f"PSNR, dB, mean: {before:.2f} -> {after:.2f}"
+    assert lines[1].startswith("SSIM, mean: 0.")
+    assert any(line.startswith("Blurred again, dB, mean: ") for line in lines)
     source, cost, page = lines[-3:]
     assert source == "spikes: recorded"
     assert page == f"page: {tmp_path}/out/index.html"
@@ -63,11 +64,11 @@ def test_it_prints_metrics_and_where_things_lie(small_run, call, tmp_path):
     assert (tmp_path / "out/restored.mp4").is_file()
     shown = call(*spikes)[1].out
     assert shown.startswith("5 of 5 frames are there already, restored before\n")
-    assert "correlation with the spikes at the sharp instant: " in shown
+    assert "Correlation with the spikes, mean: " in shown
 
 
 def test_every_option_reaches_the_request():
-    def request(*options: str) -> Request:
+    def request(*options: str) -> RestoreRequest:
         words = ["restore", "model", "blur", "-o", "out", *options]
         return request_of(make_parser().parse_args(words))
 
@@ -76,7 +77,7 @@ def test_every_option_reaches_the_request():
         *("--sharp", "sharp", "--video", "--side-by-side", "--no-reference", "piqe"),
         *("--tile", "64", "--overwrite", "--anyway", "--no-page"),
     )
-    assert recorded == Request(
+    assert recorded == RestoreRequest(
         frames=Path("blur"),
         output=Path("out"),
         spikes=Path("spike"),
@@ -91,12 +92,12 @@ def test_every_option_reaches_the_request():
         anyway=True,
     )
     simulated = request("--simulate-spikes")
-    assert simulated == Request(
+    assert simulated == RestoreRequest(
         frames=Path("blur"), output=Path("out"), simulate_spikes=True, no_reference=[], page=True
     )
     # Together they set all there is.
-    defaults = Request(Path(), Path())
-    for name in (field.name for field in fields(Request)):
+    defaults = RestoreRequest(Path(), Path())
+    for name in (field.name for field in fields(RestoreRequest)):
         values = [getattr(made, name) for made in (recorded, simulated)]
         assert values != [getattr(defaults, name)] * 2, name
 
@@ -174,7 +175,7 @@ def test_ctrl_c_says_how_to_go_on(call, monkeypatch):
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(TrainedModel, "restore_job", stop)
+    monkeypatch.setattr(TrainedModel, "restore_opened", stop)
     status, shown = call("--simulate-spikes")
     assert status == 130
     assert shown.err.splitlines()[-1].startswith("stopped; the same command, without --overwrite,")
@@ -230,8 +231,8 @@ def test_metrics_from_spikes_of_another_sequence_are_left_out_beside_the_warning
     shown = call("--spikes", small_run.raw / "test/c/spike")[1].out
     assert "warning: spikes that do not fit (5)" in shown
     assert "metrics from the spikes: left out, as the spikes do not fit the frames" in shown
-    assert "blurred again" not in shown
-    assert "correlation with the spikes" not in shown
+    assert "Blurred again" not in shown
+    assert "Correlation with the spikes" not in shown
 
 
 def test_metrics_that_no_frame_has_are_not_shown(small_run, call, tmp_path):
@@ -240,7 +241,7 @@ def test_metrics_that_no_frame_has_are_not_shown(small_run, call, tmp_path):
     lines[2] = "000003,20,28,24"  # too short for metrics
     (sequence / "exposures.csv").write_text("\n".join(["frame,start,stop,sharp", *lines]))
     shown = call("--spikes", sequence / "spike", frames=sequence / "blur")[1].out
-    assert "correlation with the spikes at the sharp instant: " in shown
+    assert "Correlation with the spikes, mean: " in shown
     assert "nan" not in shown
 
 

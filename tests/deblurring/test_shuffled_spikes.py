@@ -24,8 +24,8 @@ from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.deblurring.training_parts import training_batches, validation_batches
 from vrtspike.models import Restorer, build_model
 from vrtspike.restoration.inference.tiling import tiling_for
-from vrtspike.restoration.inputs.clip_source import StoredSequence
-from vrtspike.restoration.restore import restore_frames, torch_restorer
+from vrtspike.restoration.inputs.clip_source import StoreClipSource
+from vrtspike.restoration.restore import restore_frames, torch_tile_model
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
@@ -123,10 +123,10 @@ def validated_on(dataset: DatasetManifest) -> Restored:
 
 def evaluated_on(dataset: DatasetManifest) -> Restored:
     """Frames as an evaluation restores them, and so any restoration of a clip."""
-    restore_tiles = torch_restorer(control().eval(), STATISTICS, CPU)
-    source = StoredSequence(Store(dataset.split("test")[0].store))
-    tiling = tiling_for(SETTINGS.TEST.TILE, SETTINGS.DATA.CLIP_LEN)
-    frames = restore_frames(restore_tiles, source, tiling, bits=None)
+    tile_model = torch_tile_model(control().eval(), STATISTICS, CPU)
+    source = StoreClipSource(Store(dataset.split("test")[0].store))
+    tiling = tiling_for(SETTINGS)
+    frames = restore_frames(tile_model, source, tiling, bits=None)
     return {(0, number): torch.from_numpy(frame) for number, frame in enumerate(frames)}
 
 

@@ -30,8 +30,7 @@ from vrtspike.metrics.psnr import PSNR, PSNR_Y
 from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
 from vrtspike.monitoring.timing import Stopwatch
-from vrtspike.restoration.inference.tiling import InputArrays
-from vrtspike.restoration.inputs.clip_source import Frames
+from vrtspike.restoration.inputs.clip_source import ClipWindow
 from vrtspike.settings import Settings
 
 
@@ -97,15 +96,15 @@ def test_the_model_alone_is_timed_under_the_first_protocol(clock):
     """Reading, measuring, and the tiles of another protocol take their time, too."""
     calls: list[int] = []
 
-    def compute(batch: InputArrays) -> NDArray[np.float32]:
-        blur = batch["blur"]
+    def compute(batch: ClipWindow) -> NDArray[np.float32]:
+        blur = batch.blur.numpy()
         calls.append(blur.shape[1])
         clock.pass_by(1.0)
         return blur.transpose(0, 1, 4, 2, 3).astype(np.float32) / 255
 
-    def read(frames: slice) -> Frames:
+    def read(frames: slice) -> NDArray[Any]:
         clock.pass_by(10.0)
-        return {"blur": np.zeros((4, 8, 8, 3), np.uint8)[frames]}
+        return np.zeros((4, 8, 8, 3), np.uint8)[frames]
 
     def sharp(frame: int) -> Image:
         clock.pass_by(100.0)
@@ -132,12 +131,12 @@ def test_spikes_are_read_for_the_model_alone():
     blur = np.random.default_rng(2).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
     windows: list[range] = []
 
-    def read(frames: slice) -> Frames:
+    def read(frames: slice) -> NDArray[Any]:
         windows.append(range(4)[frames])
-        return {"blur": blur[frames]}
+        return blur[frames]
 
-    def compute(batch: InputArrays) -> NDArray[np.float32]:
-        return np.zeros((1, batch["blur"].shape[1], 3, 8, 8), np.float32)
+    def compute(batch: ClipWindow) -> NDArray[np.float32]:
+        return np.zeros((1, batch.blur.numpy().shape[1], 3, 8, 8), np.float32)
 
     source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
@@ -159,16 +158,16 @@ def test_frames_are_measured_in_order_in_threads_that_end():
         threads.add(threading.current_thread())
         return float(np.mean(restored[1])) - 10 * float(np.mean(restored[0]))
 
-    def read(frames: slice) -> Frames:
+    def read(frames: slice) -> NDArray[Any]:
         levels = np.arange(4, dtype=np.uint8)[:, None, None, None]
-        return {"blur": np.broadcast_to(levels, (4, 8, 8, 3))[frames]}
+        return np.broadcast_to(levels, (4, 8, 8, 3))[frames]
 
-    def compute(batch: InputArrays) -> NDArray[np.float32]:
-        return batch["blur"].transpose(0, 1, 4, 2, 3).astype(np.float32) / 255
+    def compute(batch: ClipWindow) -> NDArray[np.float32]:
+        return batch.blur.numpy().transpose(0, 1, 4, 2, 3).astype(np.float32) / 255
 
     source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
     flat = np.zeros((8, 8, 3), np.uint8)
-    references = map(FrameReferences, read(slice(None))["blur"], [flat] * 4)
+    references = map(FrameReferences, read(slice(None)), [flat] * 4)
     settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
     scores = {PROTOCOLS["own"]: {CHANGE: level}}
     frames = measured_frames("a", source, references, compute, scores, settings)

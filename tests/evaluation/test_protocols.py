@@ -21,8 +21,9 @@ from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
-from vrtspike.restoration.inputs.clip_source import StoredSequence
-from vrtspike.restoration.restore import load_model, restore_frames, torch_restorer
+from vrtspike.restoration.inputs.clip_source import StoreClipSource
+from vrtspike.restoration.restore import load_model, restore_frames, torch_tile_model
+from vrtspike.settings import Settings
 from vrtspike.settings.evaluation import ProtocolName
 from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
 
@@ -41,9 +42,9 @@ def values_by_hand(small_run, sequence: str, tiling: Tiling) -> np.ndarray:
     dataset = load_dataset(small_run.dataset)
     (entry,) = (entry for entry in dataset.split("test") if entry.name == sequence)
     model = load_model(small_run.train / "weights.safetensors", small_run.settings, CPU)
-    restore_tiles = torch_restorer(model, dataset.statistics, CPU)
-    source = StoredSequence(Store(entry.store))
-    return np.stack(list(restore_frames(restore_tiles, source, tiling, bits=None)))
+    tile_model = torch_tile_model(model, dataset.statistics, CPU)
+    source = StoreClipSource(Store(entry.store))
+    return np.stack(list(restore_frames(tile_model, source, tiling, bits=None)))
 
 
 def test_every_protocol_can_be_chosen():
@@ -163,7 +164,8 @@ def test_metrics_of_basicsr_are_means_over_frames_rounded_to_8_bits():
     means = overall_means(sequence_means(pd.DataFrame(rows)), metrics, protocol.mean)
     result = [means[name]["restored"] for name in ("psnr", "ssim")]
     assert result == pytest.approx(np.mean(expected, axis=0), abs=1e-9)
-    assert protocol.tiling(EvaluationSettings().TILE, clip_len=5) == Tiling(0, 0, 5, 1, False)
+    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 5}})
+    assert protocol.tiling(settings) == Tiling(0, 0, 5, 1, False)
 
 
 def test_a_name_is_taken_as_a_list_and_an_unknown_one_refused():
@@ -187,10 +189,10 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
 
     def compute(batch):
         """The numbers of a tile's first frame and row, all over it."""
-        tiles = np.moveaxis(batch["blur"], -1, 2)
+        tiles = np.moveaxis(batch.blur.numpy(), -1, 2)
         return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
-    tiling = PROTOCOLS["vrt"].tiling(EvaluationSettings().TILE, clip_len=5)
+    tiling = PROTOCOLS["vrt"].tiling(Settings())
     result = np.stack(list(restore_frames(compute, source_of(numbers), tiling, bits=None)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(result[:, 1, :, 7], whole / counted, rtol=1e-6)

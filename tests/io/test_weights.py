@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-from vrtspike.data.raw.spikes import count_spike_frames
+from vrtspike.data.raw.spikes import count_steps
 from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import floating_type, load_trained, read_weights, write_half
 from vrtspike.system.errors import DataError, RunError
@@ -115,7 +115,7 @@ def test_an_incomplete_file_of_weights_is_refused(
         with pytest.raises(DataError, match=message):
             read_rgb(file)
         with pytest.raises(DataError, match=message):
-            count_spike_frames(file, 250, 400)
+            count_steps(file, 250, 400)
     file.unlink()
     file.mkdir()
     with pytest.raises(RunError, match=f"{name}: a folder, no file of weights"):

@@ -18,8 +18,8 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
-from vrtspike.paper_figures.results import Clip, Cost, ModelResult
-from vrtspike.paper_figures.run_results import Restoring
+from vrtspike.paper_figures.results import Cost, ModelResult, RestoredSequence
+from vrtspike.paper_figures.run_results import RunRestorer
 from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
@@ -49,7 +49,7 @@ class SceneSpikes(RecordedSpikes):
         return self.length
 
 
-class SceneClip(Clip):
+class SceneSequence(RestoredSequence):
     """A sequence in memory: frames (T, H, W, 3)."""
 
     def __init__(
@@ -98,9 +98,9 @@ class Scene:
     def frame(self, images: np.ndarray, sequence: str, name: str) -> np.ndarray:
         return images["ab".index(sequence), FRAMES.index(name)]
 
-    def clip(self, sequence: str, restored: np.ndarray) -> Clip:
+    def clip(self, sequence: str, restored: np.ndarray) -> RestoredSequence:
         index = "ab".index(sequence)
-        return SceneClip(
+        return SceneSequence(
             sequence, self.blurry[index], self.sharp[index], restored[index], self.motion
         )
 
@@ -157,8 +157,8 @@ def write(tmp_path: Path):
 
 
 @pytest.fixture(scope="session")
-def restoring() -> Restoring:
-    return Restoring("cpu", no_progress)
+def restorer() -> RunRestorer:
+    return RunRestorer("cpu", no_progress)
 
 
 @pytest.fixture(scope="session")

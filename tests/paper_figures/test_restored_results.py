@@ -13,8 +13,8 @@ from vrtspike.io.files import write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.paper_figures.reading import read_results
 from vrtspike.paper_figures.restored_results import read_restored
-from vrtspike.restoration.folder.job import open_request
-from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.opened_request import open_request
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.loading import load
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
@@ -27,11 +27,11 @@ def restored(small_run, evaluated, tmp_path_factory):
     for name in "bc":
         sequence = small_run.raw / "test" / name
         folders[name] = tmp_path_factory.mktemp("restored") / name
-        request = Request(
+        request = RestoreRequest(
             sequence / "blur", folders[name], sequence / "spike", sharp=sequence / "sharp"
         )
         job = open_request(model.run, request)
-        model.restore_job(job, progress=no_progress, note=lambda text: None)
+        model.restore_opened(job, progress=no_progress, note=lambda text: None)
     return folders
 
 
@@ -51,8 +51,8 @@ def test_the_folder_gives_frames_input_and_psnr(restored, small_run):
     assert result.frame_psnr["frame"].tolist() == list(clip.frames)
 
 
-def test_sequences_of_one_model_are_one_result(restored, restoring):
-    (result,) = read_results(list(restored.values()), restoring)
+def test_sequences_of_one_model_are_one_result(restored, restorer):
+    (result,) = read_results(list(restored.values()), restorer)
     assert list(result.clips) == ["b", "c"]
     assert set(result.frame_psnr["sequence"]) == {"b", "c"}
     for name in "bc":
@@ -60,17 +60,17 @@ def test_sequences_of_one_model_are_one_result(restored, restoring):
         assert np.array_equal(image, read_rgb(restored[name] / "restored/000001.png"))
 
 
-def test_two_results_of_one_name_and_sequence_need_labels(restored, restoring, tmp_path):
+def test_two_results_of_one_name_and_sequence_need_labels(restored, restorer, tmp_path):
     shutil.copytree(restored["b"], tmp_path / "again")
     folders = [restored["b"], tmp_path / "again"]
     with pytest.raises(ConfigError, match=r"two results of sequence b are called one; name them"):
-        read_results(folders, restoring)
-    labels = [result.label for result in read_results(folders, restoring, labels=["x", "y"])]
+        read_results(folders, restorer)
+    labels = [result.label for result in read_results(folders, restorer, labels=["x", "y"])]
     assert labels == ["x", "y"]
     with pytest.raises(ConfigError, match="--labels: found 1"):
-        read_results(folders, restoring, labels=["x"])
+        read_results(folders, restorer, labels=["x"])
     with pytest.raises(ConfigError, match=r"neither run\.json nor restore\.json there"):
-        read_results([tmp_path], restoring)
+        read_results([tmp_path], restorer)
 
 
 def test_what_is_not_there_is_named(restored, small_run, tmp_path):

@@ -13,12 +13,12 @@ import torch
 from tests.paper_figures.conftest import decibels, no_progress
 from vrtspike.analysis.evaluation_files import read_summary, write_summary
 from vrtspike.io.images import read_rgb
-from vrtspike.paper_figures.run_results import Restoring, read_run_result
+from vrtspike.paper_figures.run_results import RunRestorer, read_run_result
 from vrtspike.system.errors import ConfigError
 
 
-def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring, small_run):
-    result = read_run_result(evaluated / "train/one", restoring)
+def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restorer, small_run):
+    result = read_run_result(evaluated / "train/one", restorer)
     frames = list(result.clips["b"].frames)
     restored = list(result.clips["b"].restored(frames))
     rows = pd.read_csv(evaluated / "evaluate/one/frames.csv", dtype={"frame": str})
@@ -35,7 +35,7 @@ def test_frames_restored_again_are_those_of_the_evaluation(evaluated, restoring,
 
 
 def test_kept_examples_are_not_restored_again(evaluated):
-    class NoDevice(Restoring):
+    class NoDevice(RunRestorer):
         @property
         def device(self) -> torch.device:
             raise AssertionError("nothing has to be computed")
@@ -60,8 +60,8 @@ def moved(evaluated, small_run, tmp_path) -> Path:
     return folder
 
 
-def test_without_stores_the_kept_examples_remain(evaluated, moved, restoring):
-    result = read_run_result(moved / "train/one", restoring)
+def test_without_stores_the_kept_examples_remain(evaluated, moved, restorer):
+    result = read_run_result(moved / "train/one", restorer)
     assert any("stores of its test data are not beside it" in note for note in result.notes)
     clip = result.clips["b"]
     folder = evaluated / "evaluate/one/examples/b"
@@ -76,24 +76,24 @@ def test_without_stores_the_kept_examples_remain(evaluated, moved, restoring):
         assert np.array_equal(image, read_rgb(folder / name / "restored.png"))
 
 
-def test_without_stores_another_protocol_has_no_frames(moved, restoring):
+def test_without_stores_another_protocol_has_no_frames(moved, restorer):
     """The kept examples were restored under the main one."""
     path = moved / "evaluate/one/summary.json"
     other = {"vrt": {"protocol": "vrt", "metrics": {}}}
     write_summary(path, read_summary(path) | {"other_protocols": other})
-    assert read_run_result(moved / "train/one", restoring, "vrt").clips == {}
+    assert read_run_result(moved / "train/one", restorer, "vrt").clips == {}
 
 
-def test_the_time_of_a_whole_evaluation_is_not_the_models(evaluated, restoring, tmp_path):
+def test_the_time_of_a_whole_evaluation_is_not_the_models(evaluated, restorer, tmp_path):
     """Earlier versions wrote it."""
     shutil.copytree(evaluated, tmp_path / "copied")
     path = tmp_path / "copied/evaluate/one/summary.json"
     summary = read_summary(path)
     seconds = summary.pop("model_seconds_per_frame")
     write_summary(path, summary | {"seconds_per_frame": seconds})
-    assert read_run_result(tmp_path / "copied/train/one", restoring).cost.seconds is None
+    assert read_run_result(tmp_path / "copied/train/one", restorer).cost.seconds is None
 
 
-def test_a_protocol_that_was_not_measured_is_refused(evaluated, restoring):
+def test_a_protocol_that_was_not_measured_is_refused(evaluated, restorer):
     with pytest.raises(ConfigError, match=r"--protocol vrt: .*evaluate/one has the protocols own"):
-        read_run_result(evaluated / "train/one", restoring, "vrt")
+        read_run_result(evaluated / "train/one", restorer, "vrt")

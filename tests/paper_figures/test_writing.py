@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.paper_figures.conftest import SIZE, SceneClip, decibels
+from tests.paper_figures.conftest import SIZE, SceneSequence, decibels
 from vrtspike.paper_figures.boxes import Box, CropSpec, parse_crop
 from vrtspike.paper_figures.results import Cost
 from vrtspike.paper_figures.writing import FIGURES
@@ -158,6 +158,31 @@ def test_figures_without_data_are_left_out_with_the_reason(scene, models, write)
     assert [line.split(":")[0] for line in lines if "left out" in line] == ["gain_over_motion"]
 
 
+class WithoutSharp(SceneSequence):
+    """A sequence without sharp frames."""
+
+    def sharp(self, frame: str) -> None:
+        return None
+
+    def spikes(self, frame: str) -> None:
+        return None
+
+
+def test_error_maps_need_sharp_frames(scene, write, tmp_path):
+    clips = {
+        "a": WithoutSharp("a", scene.blurry[0], scene.sharp[0], scene.sharp[0], []),
+        "b": scene.clip("b", scene.sharp),
+    }
+    result = replace(scene.result("one", scene.sharp), clips=clips)
+    crops = [parse_crop("a/000001:0,0,40,30"), parse_crop("b/000002:0,0,40,30")]
+    message = r"--error-maps: crops without a sharp frame .*\(1\):\n  - a/000001\n.*--sharp"
+    with pytest.raises(ConfigError, match=message):
+        write([result], names=["crops"], crops=crops, error_maps=True)
+    assert not (tmp_path / "figures").exists()
+    folder, _ = write([result], names=["crops"], crops=crops)
+    assert (folder / "crops.png").is_file()
+
+
 @pytest.mark.parametrize(
     ("crop", "message"),
     [
@@ -188,7 +213,7 @@ def test_results_of_different_frames_do_not_compare(scene, models, write):
     table = other.frame_psnr.assign(psnr_blur=other.frame_psnr["psnr_blur"] + 1)
     with pytest.raises(DataError, match=r"results/good, results/other: the blurry frame a/000001"):
         write([models[0], replace(other, frame_psnr=table)], names=["psnr_over_frames"])
-    clips = {"a": SceneClip("a", scene.sharp[0], scene.sharp[0], scene.sharp[0], [])}
+    clips = {"a": SceneSequence("a", scene.sharp[0], scene.sharp[0], scene.sharp[0], [])}
     place = CropSpec("a", "000001", Box(0, 0, 8, 8))
     with pytest.raises(DataError, match="different blurry frames a/000001"):
         write([models[0], replace(other, clips=clips)], names=["crops"], crops=[place])

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from vrtspike.io.images import read_rgb
-from vrtspike.restoration.folder.job import open_request
-from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.opened_request import open_request
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.trained_model import TrainedModel
 
@@ -26,18 +26,18 @@ def model(small_run) -> TrainedModel:
 
 
 @pytest.fixture
-def job(small_run, tmp_path) -> Request:
+def job(small_run, tmp_path) -> RestoreRequest:
     """A request to restore a test sequence with its recorded spikes."""
     sequence = small_run.raw / "test" / "b"
-    return Request(sequence / "blur", tmp_path / "out", sequence / "spike")
+    return RestoreRequest(sequence / "blur", tmp_path / "out", sequence / "spike")
 
 
 @pytest.fixture(scope="session")
-def whole(small_run, model, tmp_path_factory) -> tuple[Request, dict[str, Any]]:
+def whole(small_run, model, tmp_path_factory) -> tuple[RestoreRequest, dict[str, Any]]:
     """A request for every kind of result, restored, and its record; not to be changed."""
     output = tmp_path_factory.mktemp("whole")
     sequence = small_run.raw / "test" / "b"
-    job = Request(
+    job = RestoreRequest(
         sequence / "blur", output, sequence / "spike", sharp=sequence / "sharp", tile=32,
         video=True, side_by_side=True,
     )  # fmt: skip
@@ -45,12 +45,12 @@ def whole(small_run, model, tmp_path_factory) -> tuple[Request, dict[str, Any]]:
 
 
 def restore(
-    model: TrainedModel, job: Request, note=lambda text: None, show=lambda *done: None
+    model: TrainedModel, job: RestoreRequest, note=lambda text: None, show=lambda *done: None
 ) -> dict[str, Any]:
     """Restore a request, and return its record."""
     progress = contextlib.nullcontext(show)
     opened = open_request(model.run, job)
-    return model.restore_job(opened, progress=lambda title: progress, note=note)
+    return model.restore_opened(opened, progress=lambda title: progress, note=note).record
 
 
 def pictures(folder: Path) -> list[np.ndarray]:

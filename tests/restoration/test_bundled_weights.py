@@ -7,27 +7,27 @@ import re
 import shutil
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.batches import unit_frames
+from vrtspike.data.clips.batches import model_inputs
+from vrtspike.data.clips.samples import BinnedSpikes
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.voxels.normalization import normalize_counts
 from vrtspike.io.files import file_digest, folder_size
 from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import floating_type
 from vrtspike.models import build_model
 from vrtspike.restoration.bundling import MAX_BYTES
 from vrtspike.restoration.checks.outside_training import TOLERANCES
-from vrtspike.restoration.inputs.given_clip import open_clip
+from vrtspike.restoration.inputs.clip_source import ClipWindow
+from vrtspike.restoration.inputs.input_clip import open_clip
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs import named_models
@@ -150,31 +150,24 @@ def test_an_exported_file_is_as_exact_as_pytorch(model, scene, tmp_path):
 
     export_model(model, tmp_path / "general.onnx")
     clip = open_clip(model.run, scene / "blur", scene / "spike")
-    batch: dict[str, Any] = {name: values[None] for name, values in clip.read(slice(None)).items()}
-    batch["gain"] = np.array([clip.gain()], np.float32)
+    window = clip.read(slice(None))
+    assert window.spikes is not None
+    spikes = BinnedSpikes(*(values[None] for values in window.spikes))
+    batch = ClipWindow(window.blur[None], spikes)
     exact = in_double(model, batch)
     errors = [
-        float(np.sqrt(np.square(candidate.restore_tiles(batch) - exact).mean()))
+        float(np.sqrt(np.square(candidate.tile_model(batch) - exact).mean()))
         for candidate in (model, load(tmp_path / "general.onnx"))
     ]
     assert 0 < errors[1] <= MAX_ERROR_RATIO * errors[0]
 
 
-def in_double(model: TrainedModel, batch: dict[str, Any]) -> NDArray[np.float64]:
+def in_double(model: TrainedModel, batch: ClipWindow) -> NDArray[np.float64]:
     """The result of the network in double precision for the same inputs."""
-    inputs = {name: torch.from_numpy(values) for name, values in batch.items()}
     assert model.network is not None
-    assert model.statistics is not None
-    voxels = normalize_counts(
-        inputs["counts"],
-        inputs["bin_steps"],
-        inputs["gain"],
-        model.statistics.mean,
-        model.statistics.std,
-    )
+    frames, voxels = model_inputs(batch.blur, batch.spikes, model.statistics, "cpu")
+    assert voxels is not None
     network = deepcopy(model.network).double()
     with torch.inference_mode():
-        restored: NDArray[np.float64] = network(
-            unit_frames(inputs["blur"]).double(), voxels.double()
-        ).numpy()
+        restored: NDArray[np.float64] = network(frames.double(), voxels.double()).numpy()
     return restored

@@ -15,6 +15,8 @@ pytest.importorskip("onnxscript")
 from tests.small_run import arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.models.shuffled_spikes import ShuffledSpikes
+from vrtspike.restoration.inference.tiling import Tiling
+from vrtspike.restoration.inputs.input_clip import open_clip
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.onnx_export import TOLERANCE, export_model
 from vrtspike.system.errors import ConfigError, RunError
@@ -43,6 +45,19 @@ def test_clips_of_odd_sizes_are_restored_as_by_pytorch(light_run, exported, sequ
         assert (exported_result != clip).mean() > 0.5
     with_other = other.restore(clip, [part[::-1] for part in sensed])
     assert (with_other != exported_result).any()
+
+
+@pytest.mark.parametrize("frames", [1, 2])
+def test_windows_of_a_file_have_the_spikes_of_the_frames_beside_them(exported, sequence, frames):
+    model = load(exported)
+    clip = open_clip(model.run, sequence / "blur", sequence / "spike")
+    whole = np.stack(list(model.restore_source(clip, Tiling(0, 0, 0, 0))))
+    windows = Tiling(0, 0, frames, 0, neighbors=True)
+    assert model.tiling(clip).neighbors
+    restored = np.stack(list(model.restore_source(clip, windows)))
+    assert np.abs(restored.astype(int) - whole).max() <= 1
+    alone = np.stack(list(model.restore_source(clip, replace(windows, neighbors=False))))
+    assert np.abs(alone.astype(int) - whole).max() > 1
 
 
 def test_a_pack_in_half_precision_is_exported(light_run, tmp_path, sequence):

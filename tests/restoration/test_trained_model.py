@@ -45,7 +45,7 @@ def test_a_model_shows_its_run_size_and_inputs(model, plain):
 def test_arrays_are_restored_as_files_are(model, sequence):
     frames, spikes = arrays(sequence)
     source = recorded_clip(sequence / "blur", sequence / "spike", 4)
-    expected = np.stack(list(restore_frames(model.restore_tiles, source, Tiling(0, 0, 3, 1))))
+    expected = np.stack(list(restore_frames(model.tile_model, source, Tiling(0, 0, 3, 1))))
     calls: list[tuple[int, int]] = []
     restored = model.restore(frames, spikes, progress=lambda *done: calls.append(done))
     np.testing.assert_array_equal(restored, expected)
@@ -121,11 +121,11 @@ def test_full_memory_and_values_that_are_not_finite_are_refused(model, sequence)
     def compute(batch):
         raise torch.OutOfMemoryError("no byte left")
 
-    full = replace(model, restore_tiles=compute)
+    full = replace(model, tile_model=compute)
     with pytest.raises(RunError, match=r"memory .* is full with .*tile.*no byte left"):
         full.restore(frames, spikes, tile=32)
     broken = replace(
-        model, restore_tiles=lambda tiles: tiles["blur"].transpose(0, 1, 4, 2, 3) * np.nan
+        model, tile_model=lambda tiles: tiles.blur.numpy().transpose(0, 1, 4, 2, 3) * np.nan
     )
     with pytest.raises(RunError, match="frame 000001: the model gives values that are not finite"):
         broken.restore(frames, spikes)

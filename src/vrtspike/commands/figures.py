@@ -81,7 +81,7 @@ def run_figure(arguments: argparse.Namespace) -> None:
 
     crops = [parse_crop(text) for text in arguments.crop]
     from vrtspike.paper_figures.reading import read_results
-    from vrtspike.paper_figures.run_results import Restoring
+    from vrtspike.paper_figures.run_results import RunRestorer
     from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
     from vrtspike.system.progress_bar import progress_bar
 
@@ -94,10 +94,10 @@ def run_figure(arguments: argparse.Namespace) -> None:
         error_maps=arguments.error_maps,
         font=arguments.font,
     )
-    with Restoring(arguments.device, progress_bar) as restoring:
+    with RunRestorer(arguments.device, progress_bar) as restorer:
         results = read_results(
             arguments.folders,
-            restoring,
+            restorer,
             labels=arguments.labels,
             protocol=arguments.protocol,
             sharp=arguments.sharp,

@@ -11,10 +11,10 @@ from pathlib import Path
 from vrtspike.commands.sensor_option import add_sensor, sensor_size
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.launching.gpus import DEVICE_NAMES
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import PAGE
+from vrtspike.restoration.folder.record import PAGE
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.inference.precision import PRECISIONS
-from vrtspike.restoration.restore_command import restore_clip
+from vrtspike.restoration.restore_command import run_restore_command
 from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
 from vrtspike.system.errors import ConfigError, RunError
@@ -145,7 +145,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
         raise ConfigError("--compare: found --no-page, too; the page is what shows both")
     request = request_of(arguments)
     try:
-        result = restore_clip(
+        result = run_restore_command(
             arguments.model_name,
             request,
             compare=arguments.compare,
@@ -193,10 +193,10 @@ def _choose_model(arguments: argparse.Namespace) -> None:
             raise ConfigError(f"--model: found none, and {error}") from error
 
 
-def request_of(arguments: argparse.Namespace) -> Request:
+def request_of(arguments: argparse.Namespace) -> RestoreRequest:
     """Return the request of a command line, whose options have the names of its fields."""
-    options = {field.name: getattr(arguments, field.name) for field in fields(Request)}
-    return Request(**{**options, "sensor": sensor_size(arguments)})
+    options = {field.name: getattr(arguments, field.name) for field in fields(RestoreRequest)}
+    return RestoreRequest(**{**options, "sensor": sensor_size(arguments)})
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ from vrtspike.data.raw.layouts.files import sensor_file
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import find_sensor
-from vrtspike.data.raw.spikes import count_spike_frames
+from vrtspike.data.raw.spikes import count_steps
 from vrtspike.data.video import video_file
 from vrtspike.io.images import read_gray
 from vrtspike.plotting.drawing import drawn_figure
@@ -48,8 +48,8 @@ class SpikeFileView:
     Attributes:
         path: path of the file.
         sensor: rows and columns as in the file.
-        total: spike frames of the whole file.
-        start: first spike frame that was read.
+        total: steps of the whole file.
+        start: first step that was read.
         spikes: (T, h, w), the picture only.
         gray: the frame that it is compared with, (H, W) of 0 to 255; None without a frame.
         alignment: alignment of spikes and frame; None without a frame.
@@ -96,8 +96,8 @@ def view_spike_file(
         size: rows and columns of the sensor as in the file; None finds them, see
             :func:`~vrtspike.data.raw.recordings.find_sensor`.
         frame: the sharp frame of the same exposure.
-        start: first spike frame to read.
-        steps: number of spike frames; None is all, but at most :data:`MAX_STEPS`.
+        start: first step to read.
+        steps: number of steps; None is all, but at most :data:`MAX_STEPS`.
         layout: layout of the file; gives the step of the frame, if the file is of one exposure.
 
     Raises:
@@ -114,7 +114,7 @@ def view_spike_file(
         gray = read_gray(frame)
         shape = (gray.shape[0], gray.shape[1])
     sensor = find_sensor(path, size, sensor_file(path), layout, shape)
-    total = count_spike_frames(path, *sensor.size)
+    total = count_steps(path, *sensor.size)
     if not 0 <= start < total:
         raise DataError(f"{path}: start {start}: the file holds steps 0 to {total - 1}")
     count = min(total - start, MAX_STEPS) if steps is None else steps

@@ -24,13 +24,13 @@ from vrtspike.evaluation.summary import write_deblurring_results
 from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.timing import Stopwatch
-from vrtspike.restoration.inference.tiling import TileRestorer
+from vrtspike.restoration.inference.tiling import TileModel
 from vrtspike.restoration.inputs.clip_source import (
-    StoredSequence,
+    StoreClipSource,
     stored_blurry_frame,
     stored_sharp_frame,
 )
-from vrtspike.restoration.restore import load_model, torch_restorer
+from vrtspike.restoration.restore import load_model, torch_tile_model
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.settings import Settings, deblurring_settings
@@ -69,9 +69,9 @@ def evaluate_run(job: EvaluationJob) -> Summary:
     statistics = None
     if settings.MODEL.USE_SPIKE:
         statistics = read_run_statistics(job.weights.parent).voxels
-    restore_tiles = torch_restorer(model, statistics, job.device)
+    tile_model = torch_tile_model(model, statistics, job.device)
     watch = Stopwatch(job.device)
-    rows = _measure_split(job, settings, entries, restore_tiles, scores, watch)
+    rows = _measure_split(job, settings, entries, tile_model, scores, watch)
     return write_deblurring_results(
         job,
         manifest,
@@ -89,7 +89,7 @@ def _measure_split(
     job: EvaluationJob,
     settings: Settings,
     entries: Sequence[SequenceEntry],
-    restore_tiles: TileRestorer,
+    tile_model: TileModel,
     scores: Mapping[EvaluationProtocol, Scores],
     watch: Stopwatch,
 ) -> list[FrameRow]:
@@ -99,7 +99,7 @@ def _measure_split(
         job: the folder for the results, and the progress.
         settings: settings of the run.
         entries: the sequences.
-        restore_tiles: the model.
+        tile_model: the model.
         scores: the metrics of each protocol; examples are chosen by those of the first.
         watch: times the model.
     """
@@ -118,9 +118,9 @@ def _measure_split(
         for entry in entries:
             store = Store(entry.store)
             references = _stored_references(store, settings.TEST.SPIKES_ALONE)
-            source = StoredSequence(store)
+            source = StoreClipSource(store)
             frames = measured_frames(
-                entry.name, source, references, restore_tiles, scores, settings, watch
+                entry.name, source, references, tile_model, scores, settings, watch
             )
             video = None if videos is None else videos / f"{entry.name}.mp4"
             for frame_rows in _save_pictures(entry, frames, pictures, examples, video):

@@ -16,8 +16,8 @@ from vrtspike.data.rgb_images import Image, to_uint8
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, Score
 from vrtspike.monitoring.timing import Stopwatch
-from vrtspike.restoration.inference.tiling import InputArrays, TileRestorer
-from vrtspike.restoration.inputs.clip_source import FrameSource
+from vrtspike.restoration.inference.tiling import TileModel
+from vrtspike.restoration.inputs.clip_source import ClipSource, ClipWindow
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.restoration.spikes_alone import in_gray, to_picture
 from vrtspike.settings import Settings
@@ -109,9 +109,9 @@ class FrameReferences:
 
 def measured_frames(
     sequence: str,
-    source: FrameSource,
+    source: ClipSource,
     references: Iterable[FrameReferences],
-    restore_tiles: TileRestorer,
+    tile_model: TileModel,
     scores: Mapping[EvaluationProtocol, Scores],
     settings: Settings,
     watch: Stopwatch | None = None,
@@ -125,7 +125,7 @@ def measured_frames(
         sequence: name in tables and files.
         source: the input of the model.
         references: the other images of each frame, read one frame at a time.
-        restore_tiles: function that runs the model.
+        tile_model: function that runs the model.
         scores: the metrics of each protocol; pictures show the frames restored under the first.
         settings: ``TEST`` and the length of a clip.
         watch: times the calls of the model under the first protocol; None times nothing.
@@ -134,13 +134,13 @@ def measured_frames(
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
     test = settings.TEST
-    tilings = {protocol: protocol.tiling(test.TILE, settings.DATA.CLIP_LEN) for protocol in scores}
+    tilings = {protocol: protocol.tiling(settings) for protocol in scores}
     main_tiling = tilings[next(iter(scores))]
     streams = {}
     for tiling in dict.fromkeys(tilings.values()):
-        model = restore_tiles
+        model = tile_model
         if watch is not None and tiling == main_tiling:
-            model = _timed(restore_tiles, watch)
+            model = _timed(tile_model, watch)
         streams[tiling] = restore_frames(
             model,
             source,
@@ -173,11 +173,11 @@ def measured_frames(
             yield rows, pictures
 
 
-def _timed(restore_tiles: TileRestorer, watch: Stopwatch) -> TileRestorer:
+def _timed(tile_model: TileModel, watch: Stopwatch) -> TileModel:
     """Return the model with every call timed."""
 
-    def timed(batch: InputArrays) -> NDArray[np.float32]:
+    def timed(batch: ClipWindow) -> NDArray[np.float32]:
         with watch.lap():
-            return restore_tiles(batch)
+            return tile_model(batch)
 
     return timed

@@ -23,7 +23,8 @@ from vrtspike.metrics.psnr import PSNR, psnr_of_values
 from vrtspike.metrics.registry import METRICS
 from vrtspike.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
 from vrtspike.restoration.inference.tiling import Tiling, tiling_for
-from vrtspike.settings.evaluation import ProtocolName, TileSettings
+from vrtspike.settings import Settings
+from vrtspike.settings.evaluation import ProtocolName
 from vrtspike.system.errors import ConfigError
 
 FrameValues: TypeAlias = NDArray[Any]
@@ -92,9 +93,9 @@ class EvaluationProtocol:
     lpips: bool = False
     unknown: str = ""
 
-    def tiling(self, tile: TileSettings, clip_len: int) -> Tiling:
+    def tiling(self, settings: Settings) -> Tiling:
         """Return the tiling of clips, with TEST.TILE for fields that the protocol does not give."""
-        return replace(tiling_for(tile, clip_len), **self.tile)
+        return replace(tiling_for(settings), **self.tile)
 
     def image(self, frame: NDArray[np.float32]) -> FrameValues:
         """Convert a restored frame for measurement.

@@ -17,9 +17,9 @@ from vrtspike.evaluation.paper_results import (
 )
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.models import build_model
-from vrtspike.restoration.inputs.clip_frames import FolderPictures
-from vrtspike.restoration.inputs.given_clip import GivenClip
-from vrtspike.restoration.restore import torch_restorer
+from vrtspike.restoration.inputs.clip_frames import FolderFrames
+from vrtspike.restoration.inputs.input_clip import InputClip
+from vrtspike.restoration.restore import torch_tile_model
 from vrtspike.settings import Settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError
@@ -57,7 +57,7 @@ def reproduce_vrt(
     require_published_weights(settings)
     clips = require_published_frames(settings, str(protocol.blur_dir), expected)
     model = build_model(settings).float().eval().to(device)
-    restore_tiles = torch_restorer(model, None, device)
+    tile_model = torch_tile_model(model, None, device)
     root = Path(settings.DATA.ROOT)
     options = StoreOptions.of(settings.DATA)
     weights_dir = Path(settings.WEIGHTS.DIR)
@@ -68,14 +68,14 @@ def reproduce_vrt(
     for files in clips:
         blurry_files = [root / path for path in files.blur.values()]
         sharp_files = [root / files.sharp[number] for number in files.blur]
-        blurry = FolderPictures(root, blurry_files)
-        sharp = FolderPictures(root, sharp_files)
-        source = GivenClip(blurry, None, options)
+        blurry = FolderFrames(root, blurry_files)
+        sharp = FolderFrames(root, sharp_files)
+        source = InputClip(blurry, None, options)
         references = (
             FrameReferences(blurry.frame(index), sharp.frame(index))
             for index in range(len(blurry.names))
         )
-        frames = measured_frames(files.name, source, references, restore_tiles, scores, settings)
+        frames = measured_frames(files.name, source, references, tile_model, scores, settings)
         for frame_rows, _ in frames:
             rows += frame_rows
             progress(len(rows), expected.frames)

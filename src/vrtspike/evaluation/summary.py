@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -95,14 +94,19 @@ def _protocol_entries(
         sequences: means per protocol and sequence.
         settings: settings of the run.
     """
-    tiling = protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN)
+    tiling = protocol.tiling(settings)
     rows = sequences[sequences["protocol"] == protocol.name]
     return {
         "protocol": protocol.name,
         "protocol_source": protocol.source,
         "protocol_unknown": protocol.unknown,
         "mean_over": protocol.mean,
-        "tile": {key.upper(): value for key, value in asdict(tiling).items() if key != "fading"},
+        "tile": {
+            "SIZE": tiling.size,
+            "OVERLAP": tiling.overlap,
+            "FRAMES": tiling.frames,
+            "FRAMES_OVERLAP": tiling.frames_overlap,
+        },
         "metrics": overall_means(rows, metrics, protocol.mean),
         "definitions": {metric.name: metric.explanation for metric in metrics},
     }
@@ -206,7 +210,7 @@ def means_table(entries: ProtocolResults) -> pd.DataFrame:
 
 
 def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Summary) -> None:
-    """The means of each protocol as a page, and those of each sequence under the main one.
+    """Write a page of the means of each protocol, and of each sequence under the main one.
 
     Args:
         path: path of the page.

@@ -8,8 +8,8 @@ from typing import Any, overload
 from numpy.typing import NDArray
 
 from vrtspike.restoration.folder.restored_folder import RestoredFolder
-from vrtspike.restoration.inputs.clip_frames import GivenFrames
-from vrtspike.restoration.inputs.given_clip import GivenSpikes
+from vrtspike.restoration.inputs.clip_frames import InputFrames
+from vrtspike.restoration.inputs.input_clip import InputSpikes
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.named_models import GENERAL
@@ -19,8 +19,8 @@ from vrtspike.system.progress_bar import progress_bar
 
 @overload
 def restore(
-    frames: GivenFrames,
-    spikes: GivenSpikes | None = None,
+    frames: InputFrames,
+    spikes: InputSpikes | None = None,
     model: str | Path | TrainedModel = GENERAL,
     *,
     output: None = None,
@@ -42,8 +42,8 @@ def restore(
 
 
 def restore(
-    frames: GivenFrames,
-    spikes: GivenSpikes | None = None,
+    frames: InputFrames,
+    spikes: InputSpikes | None = None,
     model: str | Path | TrainedModel = GENERAL,
     *,
     output: str | Path | None = None,

@@ -30,7 +30,7 @@ class Box:
     height: int
 
     def of(self, image: NDArray[_PIXELS]) -> NDArray[_PIXELS]:
-        """The part of an image (H, W, ...) in the rectangle."""
+        """Return the part of an image (H, W, ...) in the rectangle."""
         return image[self.y : self.y + self.height, self.x : self.x + self.width]
 
 
@@ -82,7 +82,7 @@ def parse_crop(text: str) -> CropSpec:
 
 
 def default_size(height: int, width: int) -> tuple[int, int]:
-    """Height and width of a crop that is chosen: a sixth of the frame's width, 3 : 4.
+    """Return height and width of a chosen crop: a sixth of the frame's width, 3 : 4.
 
     >>> default_size(720, 1280), default_size(40, 64)
     ((159, 213), (36, 48))
@@ -94,7 +94,7 @@ def default_size(height: int, width: int) -> tuple[int, int]:
 def differing_box(
     restored: Sequence[Image], blurry: Image, sharp: Image | None, size: tuple[int, int]
 ) -> Box:
-    """The crop where models differ most.
+    """Return the crop where models differ most.
 
     With sharp frames it is the crop with the largest difference between the mean square errors of
     the best and of the worst model, or, with one model, of the blurry frame and the model. Without

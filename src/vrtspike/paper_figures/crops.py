@@ -78,7 +78,7 @@ class CropRow:
 
 
 def compared_cell(label: str, image: Image, sharp: Image | None, box: Box) -> Cell:
-    """A crop of an image that is compared with the sharp frame, if there is one."""
+    """Return a crop of an image, compared with the sharp frame if there is one."""
     picture = box.of(image)
     if sharp is None:
         return Cell(label, picture)
@@ -88,7 +88,7 @@ def compared_cell(label: str, image: Image, sharp: Image | None, box: Box) -> Ce
 
 
 def crop_table(rows: Sequence[CropRow]) -> pd.DataFrame:
-    """The numbers of the figure: a row for each crop."""
+    """Return a table of the figure's numbers, a row for each crop."""
     entries = []
     for row in rows:
         for cell in row.cells:
@@ -118,11 +118,12 @@ def draw_crops(
         stem: path of the files without their suffix.
         rows: at least one.
         font: ``sans`` or ``serif``.
-        error_maps: draw the error of each compared crop below it, and one colour bar.
+        error_maps: draw the error of each compared crop below it, and one colour bar. Each row then
+            has a compared crop.
     """
     heights = [_row_height(row, error_maps) for row in rows]
     total = sum(heights) + _GAP * (len(rows) - 1) + (_BAR if error_maps else 0)
-    top_error = _top_error(rows) if error_maps else 0.0
+    top_error = _top_error(rows) if error_maps else None
     with paper_figure(stem, (TEXT_WIDTH, total), font, constrained=False) as figure:
         top = total
         shown = None
@@ -134,7 +135,7 @@ def draw_crops(
 
 
 def _crop_width(row: CropRow) -> float:
-    """Width in inches of the crops, so that the whole frame and all of them fill the text."""
+    """Return the width of a crop in inches, at which the frame and all crops fill the text."""
     height, width = row.whole.shape[:2]
     aspect = row.box.height / row.box.width
     count = len(row.cells)
@@ -142,15 +143,22 @@ def _crop_width(row: CropRow) -> float:
 
 
 def _row_height(row: CropRow, error_maps: bool) -> float:
-    """Height in inches of a row with its labels."""
+    """Return the height of a row with its labels, in inches."""
     crop_height = _crop_width(row) * row.box.height / row.box.width
     if error_maps:
         return 2 * crop_height + _GAP + _LABEL
     return crop_height + _LABEL
 
 
-def _draw_row(figure: Figure, row: CropRow, top: float, top_error: float) -> Any:  # noqa: ANN401
-    """Draw a row; give its last error map, None without one."""
+def _draw_row(figure: Figure, row: CropRow, top: float, top_error: float | None) -> Any:  # noqa: ANN401
+    """Draw a row, and return its last error map; None without one.
+
+    Args:
+        figure: figure to draw on.
+        row: the crops.
+        top: upper end of the row in inches from below.
+        top_error: error of the brightest colour; None draws no error maps.
+    """
     width = _crop_width(row)
     height = width * row.box.height / row.box.width
     frame_width = height * row.whole.shape[1] / row.whole.shape[0]
@@ -167,7 +175,7 @@ def _draw_row(figure: Figure, row: CropRow, top: float, top_error: float) -> Any
         axes = _axes(figure, left, top, width, height)
         _show(axes, cell.picture)
         label_top = below
-        if top_error:
+        if top_error is not None:
             label_top = below - _GAP - height
             if cell.error is not None:
                 error_axes = _axes(figure, left, below - _GAP, width, height)
@@ -207,7 +215,7 @@ def _mark(axes: Axes, box: Box) -> None:
 
 
 def _label(cell: Cell) -> str:
-    """Name and PSNR of a crop in two lines."""
+    """Return name and PSNR of a crop in two lines."""
     if cell.psnr is None:
         return cell.label
     if math.isinf(cell.psnr):
@@ -240,10 +248,8 @@ def _write(
 
 
 def _top_error(rows: Sequence[CropRow]) -> float:
-    """The error of the brightest colour: two digits, rounded up."""
+    """Return the error of the brightest colour: a multiple of 5 grey levels, rounded up, or 1."""
     errors = [cell.error.ravel() for row in rows for cell in row.cells if cell.error is not None]
-    if not errors:
-        return 0.0
     value = float(np.percentile(np.concatenate(errors), _ERROR_SHARE))
     return max(1.0, float(5 * math.ceil(value / 5)))
 

@@ -30,7 +30,7 @@ _LEGEND_HEIGHT = 0.25
 
 
 def psnr_table(frame_psnr: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of the figure, with the blurry input as a model of its own.
+    """Return the numbers of the figure, with the blurry input as a model of its own.
 
     Args:
         frame_psnr: table from :meth:`~vrtspike.paper_figures.results.ComparedResults.frame_psnr`.

@@ -98,7 +98,7 @@ def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sa
 
 
 def _names(rows: pd.DataFrame, *, with_device: bool) -> list[str]:
-    """The names of the models next to their points."""
+    """Return the names that stand next to the points of the models."""
     dataset = rows["dataset"].iloc[0]
     names = []
     for row in rows.to_dict("records"):

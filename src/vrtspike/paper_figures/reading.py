@@ -10,15 +10,15 @@ import pandas as pd
 
 from vrtspike.paper_figures.restored_results import read_restored
 from vrtspike.paper_figures.results import ModelResult
-from vrtspike.paper_figures.run_results import Restoring, read_run_result
-from vrtspike.restoration.folder.result_record import RESTORE_RECORD
+from vrtspike.paper_figures.run_results import RunRestorer, read_run_result
+from vrtspike.restoration.folder.record import RESTORE_RECORD
 from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.system.errors import ConfigError
 
 
 def read_results(
     folders: Sequence[Path],
-    restoring: Restoring,
+    restorer: RunRestorer,
     *,
     labels: Sequence[str] = (),
     protocol: str | None = None,
@@ -30,7 +30,7 @@ def read_results(
 
     Args:
         folders: result folders of runs, and folders that ``vrtspike restore`` has written.
-        restoring: restores frames that an evaluation did not keep.
+        restorer: restores frames that an evaluation did not keep.
         labels: names in figures, one for each folder; empty for those of presets and models.
         protocol: protocol of the PSNR; None takes that of each evaluation.
         sharp: sharp frames of folders of restored frames; None takes those of their records.
@@ -51,7 +51,7 @@ def read_results(
         if (folder / RESTORE_RECORD).is_file():
             result = read_restored(folder, protocol, label, sharp)
         elif (folder / RUN_RECORD).is_file():
-            result = read_run_result(folder, restoring, protocol, label)
+            result = read_run_result(folder, restorer, protocol, label)
         else:
             raise ConfigError(
                 f"{folder}: neither {RUN_RECORD} nor {RESTORE_RECORD} there; expected the result "
@@ -63,7 +63,7 @@ def read_results(
 
 
 def _join(first: ModelResult, second: ModelResult) -> ModelResult:
-    """Two results of one model on different sequences as one.
+    """Return two results of one model on different sequences as one.
 
     Raises:
         ConfigError: if they have a sequence in common.

@@ -9,19 +9,18 @@ from typing import Any
 import pandas as pd
 
 from vrtspike.config.tasks import OWN_PROTOCOL
-from vrtspike.data.raw.layouts.registry import LAYOUTS
-from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.layouts.registry import spike_layout
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
-from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, ModelResult
-from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
+from vrtspike.paper_figures.results import FRAME_COLUMNS, ModelResult, RestoredSequence
+from vrtspike.restoration.folder.record import RESTORE_RECORD, RESTORED, read_earlier_record
 from vrtspike.restoration.inputs.clip_frames import (
-    Pictures,
-    open_pictures,
-    picture_files,
+    ClipFrames,
+    open_frames,
     require_size,
     sequence_name,
+    sharp_files,
 )
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes, recorded_spikes
 from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
@@ -29,12 +28,12 @@ from vrtspike.system.errors import ConfigError, DataError, RunError, list_faults
 _PSNR = ("psnr_blur", "psnr")
 
 
-class RestoredClip(Clip):
+class FolderSequence(RestoredSequence):
     """A sequence that ``vrtspike restore`` has restored.
 
     Args:
         name: name of the sequence.
-        pictures: blurry frames.
+        clip_frames: blurry frames.
         sharp_files: files of the sharp frames by name; empty without.
         restored_files: files of the restored frames by name.
         spikes: recorded spikes; None without.
@@ -43,23 +42,23 @@ class RestoredClip(Clip):
     def __init__(
         self,
         name: str,
-        pictures: Pictures,
+        clip_frames: ClipFrames,
         sharp_files: Mapping[str, Path],
         restored_files: Mapping[str, Path],
         spikes: ClipSpikes | None,
     ) -> None:
         self.name = name
-        self.frames = pictures.names
+        self.frames = clip_frames.names
         self.has_recorded_spikes = spikes is not None
-        self._pictures = pictures
+        self._clip_frames = clip_frames
         self._sharp_files = sharp_files
         self._restored_files = restored_files
         self._spikes = spikes
-        self._numbers = {frame: number for number, frame in enumerate(pictures.names)}
+        self._numbers = {frame: number for number, frame in enumerate(clip_frames.names)}
 
     def blurry(self, frame: str) -> Image:
         """Return a blurry frame."""
-        return self._pictures.frame(self._numbers[frame])
+        return self._clip_frames.frame(self._numbers[frame])
 
     def sharp(self, frame: str) -> Image | None:
         """Return a sharp frame; None without."""
@@ -67,7 +66,7 @@ class RestoredClip(Clip):
             return None
         path = self._sharp_files[frame]
         image = to_8_bit(read_picture(path).rgb)
-        require_size(str(path), image, self._pictures.size)
+        require_size(str(path), image, self._clip_frames.size)
         return image
 
     def restored(self, frames: Sequence[str]) -> Iterator[Image]:
@@ -117,26 +116,28 @@ def read_restored(
             "repeat vrtspike restore, which continues it"
         )
     name = label or record["model"]["name"]
-    pictures = open_pictures(_input(record, "input", folder))
+    clip_frames = open_frames(_input(record, "input", folder))
     frames = [entry["frame"] for entry in entries]
     files = {frame: folder / RESTORED / f"{frame}.png" for frame in frames}
     missing = [str(path) for path in files.values() if not path.is_file()]
-    missing += [f"{pictures.location}: {frame}" for frame in frames if frame not in pictures.names]
+    missing += [
+        f"{clip_frames.location}: {frame}" for frame in frames if frame not in clip_frames.names
+    ]
     if missing:
         title = f"{folder}: frames of the record that are not there"
         raise DataError(list_faults(title, missing, "Restore them again.", limit=10))
-    clip = RestoredClip(
+    clip = FolderSequence(
         sequence_name(Path(record["paths"]["input"])),
-        pictures,
+        clip_frames,
         _sharp_files(record, frames, folder, sharp),
         files,
-        _open_spikes(record, pictures, folder),
+        _open_spikes(record, clip_frames, folder),
     )
     return ModelResult(name, str(folder), {clip.name: clip}, _frame_psnr(entries, clip.name))
 
 
 def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
-    """The path of an input in the record.
+    """Return the path of an input in the record.
 
     Raises:
         DataError: if it is not there.
@@ -150,21 +151,22 @@ def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
     return path
 
 
-def _open_spikes(record: Mapping[str, Any], pictures: Pictures, folder: Path) -> ClipSpikes | None:
-    """The recorded spikes; None without, and for simulated ones, which hold no more than frames."""
+def _open_spikes(
+    record: Mapping[str, Any], clip_frames: ClipFrames, folder: Path
+) -> ClipSpikes | None:
+    """Return the recorded spikes; None without, and for simulated ones."""
     if record["paths"].get("spikes") is None:
         return None
     path = _input(record, "spikes", folder)
     spikes = record["spikes"]
     sensor = tuple(spikes["sensor"]) if spikes["sensor"] else None
-    layout = LAYOUTS.get(spikes["layout"] or "", SPK_GOPRO)
-    return recorded_spikes(pictures, path, sensor, layout)
+    return recorded_spikes(clip_frames, path, sensor, spike_layout(spikes["layout"]))
 
 
 def _sharp_files(
     record: Mapping[str, Any], frames: Sequence[str], folder: Path, sharp_folder: Path | None
 ) -> dict[str, Path]:
-    """The files of the sharp frames by name; empty without any.
+    """Return the files of the sharp frames by name; empty without any.
 
     Raises:
         DataError: naming frames without one.
@@ -174,16 +176,11 @@ def _sharp_files(
         picture_folder = _input(record, "sharp", folder)
     if picture_folder is None:
         return {}
-    files = {path.stem: path for path in picture_files(picture_folder)}
-    missing = [name for name in frames if name not in files]
-    if missing:
-        title = f"{picture_folder}: frames without a sharp one"
-        raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
-    return files
+    return sharp_files(picture_folder, frames)
 
 
 def _frame_psnr(entries: Sequence[Mapping[str, Any]], sequence: str) -> pd.DataFrame:
-    """The PSNR of every frame; empty if it was not measured."""
+    """Return the PSNR of every frame; empty if it was not measured."""
     rows = [
         {"sequence": sequence, **{name: entry.get(name) for name in FRAME_COLUMNS[1:]}}
         for entry in entries

@@ -21,7 +21,7 @@ MAX_PSNR_DIFFERENCE = 0.01
 """Maximum difference in dB of a blurry frame's PSNR between two results of the same frames."""
 
 
-class Clip(ABC):
+class RestoredSequence(ABC):
     """A sequence that a model has restored; frames are read by their names.
 
     Attributes:
@@ -95,7 +95,7 @@ class ModelResult:
 
     label: str
     source: str
-    clips: Mapping[str, Clip]
+    clips: Mapping[str, RestoredSequence]
     frame_psnr: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=FRAME_COLUMNS))
     cost: Cost | None = None
     notes: Sequence[str] = ()
@@ -118,7 +118,7 @@ class ComparedResults:
         first, *others = self.models
         return [name for name in first.clips if all(name in other.clips for other in others)]
 
-    def clips(self, sequence: str) -> list[Clip]:
+    def clips(self, sequence: str) -> list[RestoredSequence]:
         """Return the clip of each model."""
         return [model.clips[sequence] for model in self.models]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -31,10 +31,10 @@ from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_gray, read_rgb
 from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, take_device
 from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
-from vrtspike.paper_figures.results import FRAME_COLUMNS, Clip, Cost, ModelResult
+from vrtspike.paper_figures.results import FRAME_COLUMNS, Cost, ModelResult, RestoredSequence
 from vrtspike.reporting.run_quality import read_examples, read_table
 from vrtspike.restoration.inputs.clip_source import (
-    StoredSequence,
+    StoreClipSource,
     stored_blurry_frame,
     stored_sharp_frame,
 )
@@ -52,8 +52,11 @@ _Pictures: TypeAlias = Mapping[str, Path]
 """Files of the pictures of a frame that an evaluation kept, by kind."""
 
 
-class Restoring:
-    """Device that restores frames again, taken for the first of them until the body ends.
+class RunRestorer:
+    """Restores frames of test splits again, as the evaluations of runs did.
+
+    The device is taken for the first frame until the body ends: others may need the GPU if no frame
+    has to be restored.
 
     Args:
         device_name: as for :func:`~vrtspike.launching.gpus.take_device`.
@@ -61,9 +64,10 @@ class Restoring:
     """
 
     def __init__(self, device_name: DeviceName, progress: Progresses) -> None:
-        self.progress = progress
         self._device_name = device_name
+        self._progress = progress
         self._taken = ExitStack()
+        self._models: dict[Path, TrainedModel] = {}
 
     def __enter__(self) -> Self:
         """Do not take a GPU yet: if no frame has to be restored, others may use it."""
@@ -78,40 +82,38 @@ class Restoring:
         """The device that computes."""
         return self._taken.enter_context(take_device(self._device_name, GPU_TIMEOUT_S))
 
+    def model(self, folder: Path) -> TrainedModel:
+        """Return the model of a run's result folder, in float32 as in its evaluation."""
+        if folder not in self._models:
+            self._models[folder] = load(folder, device=self.device, precision="float32")
+        return self._models[folder]
 
-class RestoringRun:
-    """A run that restores frames of its test split again, as its evaluation did.
+    def restore(
+        self, folder: Path, protocol: str, title: str, store: Store, numbers: Sequence[int]
+    ) -> Iterator[Image]:
+        """Restore frames of a sequence.
 
-    Args:
-        folder: result folder of the run.
-        label: name of the run, for the progress.
-        protocol: gives the tiling.
-        restoring: device and progress.
-    """
+        Args:
+            folder: result folder of the run.
+            protocol: protocol of the evaluation, which gives the tiling.
+            title: title of the progress.
+            store: store of the sequence.
+            numbers: positions of the frames in the sequence.
 
-    def __init__(self, folder: Path, label: str, protocol: str, restoring: Restoring) -> None:
-        self._folder = folder
-        self._label = label
-        self._protocol = protocol
-        self._restoring = restoring
-
-    @cached_property
-    def model(self) -> TrainedModel:
-        """The trained model, in float32 as in the evaluation."""
-        return load(self._folder, device=self._restoring.device, precision="float32")
-
-    def restore(self, store: Store, sequence: str, numbers: Sequence[int]) -> Iterator[Image]:
-        """Restore frames of a sequence by their numbers, in order; uint8 (H, W, 3)."""
-        settings = self.model.settings
-        protocol = next(
-            (entry for entry in PROTOCOLS.values() if entry.name == self._protocol),
+        Yields:
+            the frames in order, uint8 (H, W, 3).
+        """
+        model = self.model(folder)
+        settings = model.settings
+        evaluation_protocol = next(
+            (entry for entry in PROTOCOLS.values() if entry.name == protocol),
             PROTOCOLS[OWN_PROTOCOL],
         )
-        with self._restoring.progress(f"{self._label}: restore {sequence}, tiles") as show:
+        with self._progress(title) as show:
             yield from restore_frames(
-                self.model.restore_tiles,
-                StoredSequence(store),
-                protocol.tiling(settings.TEST.TILE, settings.DATA.CLIP_LEN),
+                model.tile_model,
+                StoreClipSource(store),
+                evaluation_protocol.tiling(settings),
                 tiles_at_once=settings.TEST.BATCH_SIZE,
                 readers=settings.TEST.NUM_WORKERS,
                 wanted=numbers,
@@ -119,25 +121,29 @@ class RestoringRun:
             )
 
 
-class StoredClip(Clip):
+class StoredSequence(RestoredSequence):
     """A sequence of a store.
 
     Args:
         name: name of the sequence.
         store: store of the sequence.
-        run: restores frames that were not kept.
+        restore: restores frames that were not kept, by their positions in the store.
         kept: pictures of the frames that the evaluation kept, by frame.
     """
 
     def __init__(
-        self, name: str, store: Store, run: RestoringRun, kept: Mapping[str, _Pictures]
+        self,
+        name: str,
+        store: Store,
+        restore: Callable[[Store, Sequence[int]], Iterator[Image]],
+        kept: Mapping[str, _Pictures],
     ) -> None:
         layout = store.layout
         self.name = name
         self.frames = layout.frames
         self.has_recorded_spikes = layout.spike_size is not None
         self._store = store
-        self._run = run
+        self._restore = restore
         self._kept = kept
         self._numbers = {frame: number for number, frame in enumerate(layout.frames)}
 
@@ -163,16 +169,13 @@ class StoredClip(Clip):
         )
 
     def restored(self, frames: Sequence[str]) -> Iterator[Image]:
-        """Yield the kept frames, if all are kept; else restore all of them again."""
+        """Return the kept frames, if all are kept; else restore all of them again."""
         if self._kept.keys() >= set(frames):
-            for frame in frames:
-                yield read_rgb(self._kept[frame]["restored"])
-            return
-        numbers = [self._numbers[frame] for frame in frames]
-        yield from self._run.restore(self._store, self.name, numbers)
+            return _read_restored(self._kept, frames)
+        return self._restore(self._store, [self._numbers[frame] for frame in frames])
 
 
-class KeptClip(Clip):
+class KeptSequence(RestoredSequence):
     """The frames of a sequence that an evaluation kept as pictures.
 
     Args:
@@ -196,9 +199,8 @@ class KeptClip(Clip):
         return read_rgb(self._kept[frame]["sharp"])
 
     def restored(self, frames: Sequence[str]) -> Iterator[Image]:
-        """Yield restored frames."""
-        for frame in frames:
-            yield read_rgb(self._kept[frame]["restored"])
+        """Return restored frames."""
+        return _read_restored(self._kept, frames)
 
     def spikes(self, frame: str) -> NDArray[np.uint8] | None:
         """Return the picture from spikes, if it was kept of every frame."""
@@ -207,14 +209,20 @@ class KeptClip(Clip):
         return None
 
 
+def _read_restored(kept: Mapping[str, _Pictures], frames: Sequence[str]) -> Iterator[Image]:
+    """Yield the restored frames that an evaluation kept as pictures."""
+    for frame in frames:
+        yield read_rgb(kept[frame]["restored"])
+
+
 def read_run_result(
-    folder: Path, restoring: Restoring, protocol: str | None = None, label: str | None = None
+    folder: Path, restorer: RunRestorer, protocol: str | None = None, label: str | None = None
 ) -> ModelResult:
     """Read the results of a finished run.
 
     Args:
         folder: ``results/train/<preset>``; the evaluation is in ``results/evaluate/<preset>``.
-        restoring: restores frames that the evaluation did not keep.
+        restorer: restores frames that the evaluation did not keep.
         protocol: protocol of the PSNR; None takes the main one of the evaluation.
         label: name in figures; None takes the preset's.
 
@@ -244,22 +252,23 @@ def read_run_result(
         if shown_protocol == main_protocol:
             kept = _read_examples(evaluation_folder(folder) / EXAMPLES)
     stores = _find_stores(folder, run, summary)
-    clips: dict[str, Clip] = {}
+    clips: dict[str, RestoredSequence] = {}
     if stores:
-        restoring_run = RestoringRun(folder, name, shown_protocol, restoring)
         for sequence, store in stores.items():
-            clips[sequence] = StoredClip(sequence, store, restoring_run, kept.get(sequence, {}))
+            title = f"{name}: restore {sequence}, tiles"
+            restore = partial(restorer.restore, folder, shown_protocol, title)
+            clips[sequence] = StoredSequence(sequence, store, restore, kept.get(sequence, {}))
     else:
         notes.append(
             f"{name}: the stores of its test data are not beside it (results/data), so only frames "
             "that the evaluation kept as examples can be shown"
         )
-        clips |= {sequence: KeptClip(sequence, pictures) for sequence, pictures in kept.items()}
+        clips |= {sequence: KeptSequence(sequence, pictures) for sequence, pictures in kept.items()}
     return ModelResult(name, str(folder), clips, frame_psnr, cost, notes)
 
 
 def _results_of(summary: Summary, protocol: str, folder: Path) -> ProtocolResults:
-    """The part of a summary for one protocol.
+    """Return the part of a summary for one protocol.
 
     Raises:
         ConfigError: with the protocols that there are.
@@ -274,7 +283,7 @@ def _results_of(summary: Summary, protocol: str, folder: Path) -> ProtocolResult
 
 
 def _frame_psnr(folder: Path, protocol: str) -> pd.DataFrame:
-    """The PSNR of every frame under a protocol; empty if it was not measured."""
+    """Return the PSNR of every frame under a protocol; empty if it was not measured."""
     table = read_table(folder / FRAMES, _ADVICE)
     rows = table[table["protocol"] == protocol]
     if not {"psnr", "psnr_blur"} <= set(rows.columns):
@@ -283,7 +292,7 @@ def _frame_psnr(folder: Path, protocol: str) -> pd.DataFrame:
 
 
 def _cost(summary: Summary, chosen: ProtocolResults) -> Cost | None:
-    """Quality and cost of an evaluation; None without PSNR."""
+    """Return quality and cost of an evaluation; None without PSNR."""
     psnr = chosen["metrics"].get("psnr", {}).get("restored")
     if psnr is None:
         return None
@@ -298,7 +307,7 @@ def _cost(summary: Summary, chosen: ProtocolResults) -> Cost | None:
 
 
 def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> dict[str, Store]:
-    """The stores of the test split, by the name of the sequence; empty if they are not there.
+    """Return the stores of the test split by sequence; empty if they are not there.
 
     Stores of other data than the evaluated ones do not count.
     """

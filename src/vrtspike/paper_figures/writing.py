@@ -20,7 +20,7 @@ from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_ov
 from vrtspike.paper_figures.results import ComparedResults, ModelResult
 from vrtspike.paper_figures.style import FIGURE_SUFFIXES, FontName
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
-from vrtspike.system.errors import ConfigError
+from vrtspike.system.errors import ConfigError, list_faults
 from vrtspike.system.progress_bar import Progresses
 
 BLURRY = "blurry"
@@ -147,16 +147,38 @@ class FigureWriter:
         """Write the grid of crops.
 
         Raises:
+            ConfigError: if error maps are wanted of frames without a sharp one.
             FigureLeftOut: if there is none.
         """
         if not self.crop_specs:
             raise FigureLeftOut(_no_common_frames(self.results.models))
+        if self.request.error_maps:
+            self._require_sharp_frames()
         rows = [self._crop_row(spec) for spec in self.crop_specs]
         _write_table(stem, crop_table(rows))
         draw_crops(stem, rows, self.request.font, error_maps=self.request.error_maps)
 
+    def _require_sharp_frames(self) -> None:
+        """Refuse error maps of crops without a sharp frame.
+
+        Raises:
+            ConfigError: naming their frames.
+        """
+        missing = [
+            f"{spec.sequence}/{spec.frame}"
+            for spec in self.crop_specs
+            if self.results.sharp(spec.sequence, spec.frame) is None
+        ]
+        if missing:
+            title = "--error-maps: crops without a sharp frame to measure the error against"
+            advice = (
+                "Give the folder of the sharp frames (--sharp) or other crops, or leave "
+                "--error-maps out."
+            )
+            raise ConfigError(list_faults(title, missing, advice))
+
     def _crop_row(self, spec: CropSpec) -> CropRow:
-        """The crops of one place."""
+        """Return the crops of one place."""
         sequence = spec.sequence
         frame = spec.frame
         blurry = self.results.blurry(sequence, frame)
@@ -214,7 +236,7 @@ class FigureWriter:
         draw_gain_over_motion(stem, points, bins, self.request.font)
 
     def _motion(self) -> pd.DataFrame:
-        """The length of motion of every measured frame whose spikes can be read."""
+        """Return the length of motion of every measured frame whose spikes can be read."""
         entries = []
         for sequence, rows in self.frame_psnr.groupby("sequence", sort=False):
             clips = [model.clips.get(str(sequence)) for model in self.results.models]
@@ -261,7 +283,7 @@ class FigureWriter:
         draw_xt(stem, title, whole, row, slices, self.request.font)
 
     def _slice_row(self) -> tuple[str, int]:
-        """The sequence and the row of the slices: as requested, or the middle of the first crop.
+        """Return sequence and row of the slices: as requested, or the middle of the first crop.
 
         Raises:
             FigureLeftOut: if there is no crop.
@@ -310,13 +332,13 @@ _NO_PSNR = "no result has PSNR of its frames (sharp frames, TEST.METRICS: [psnr]
 
 
 def _no_common_frames(models: Sequence[ModelResult]) -> str:
-    """The reason why there is no figure that shows frames of all results."""
+    """Return the reason why there is no figure that shows frames of all results."""
     sources = ", ".join(model.source for model in models)
     return f"there is no frame that can be read of all results ({sources})"
 
 
 def _enlarge(picture: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """A picture of the sensor's size with its pixels repeated to those of the frame."""
+    """Return a picture of the sensor's size with its pixels repeated to those of the frame."""
     rows = np.arange(shape[0]) * picture.shape[0] // shape[0]
     columns = np.arange(shape[1]) * picture.shape[1] // shape[1]
     return np.asarray(picture[rows][:, columns])

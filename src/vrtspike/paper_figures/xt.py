@@ -37,7 +37,7 @@ _AXIS = 0.32
 
 
 def slice_of(frames: Iterable[Image], row: int) -> Image:
-    """The x-t slice of a row: uint8 (T, W, 3), the first frame on top.
+    """Return the x-t slice of a row: uint8 (T, W, 3), the first frame on top.
 
     Args:
         frames: uint8 (H, W, 3), read one at a time.
@@ -47,7 +47,7 @@ def slice_of(frames: Iterable[Image], row: int) -> Image:
 
 
 def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
-    """The flicker of each slice: a row for each image and frame.
+    """Return the flicker of each slice: a row for each image and frame.
 
     Args:
         slices: x-t slices by the name of the image.

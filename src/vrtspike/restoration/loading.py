@@ -11,7 +11,7 @@ from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.inference.onnx_file import read_onnx
 from vrtspike.restoration.inference.precision import choose_device, choose_precision
-from vrtspike.restoration.restore import load_model, torch_restorer
+from vrtspike.restoration.restore import load_model, torch_tile_model
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity
@@ -63,7 +63,7 @@ def load(
         file_digest(folder / WEIGHTS),
         chosen_device,
         chosen_precision,
-        torch_restorer(network, statistics, chosen_device, getattr(torch, chosen_precision)),
+        torch_tile_model(network, statistics, chosen_device, getattr(torch, chosen_precision)),
         network,
         statistics,
         limits=limits,

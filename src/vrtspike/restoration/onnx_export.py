@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vrtspike.data.clips.batches import unit_frames
+from vrtspike.data.clips.samples import BinnedSpikes
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.voxels.bins import bin_table
 from vrtspike.data.voxels.normalization import Statistics, normalize_counts
 from vrtspike.io.files import atomic_path
 from vrtspike.models.restorer import Restorer
 from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL_ENTRY, seal
+from vrtspike.restoration.inputs.clip_source import ClipWindow
 from vrtspike.restoration.loading import load_onnx
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.system.errors import ConfigError, RunError
@@ -122,10 +125,19 @@ def _largest_difference(model: TrainedModel, path: Path, ratio: int) -> float:
     differences = []
     for index, size in enumerate(_COMPARED_SIZES):
         inputs = _example(model, size, ratio, seed=index)
-        batch = {name: value[None] for name, value in inputs.items()}
-        difference = np.abs(exported.restore_tiles(batch) - model.restore_tiles(batch))
+        batch = _batch_of(inputs)
+        difference = np.abs(exported.tile_model(batch) - model.tile_model(batch))
         differences.append(difference.max())
     return float(np.max(differences))
+
+
+def _batch_of(inputs: Mapping[str, NDArray[Any]]) -> ClipWindow:
+    """Return the inputs of a file as a batch of one clip, which a model takes."""
+    tensors = {name: torch.from_numpy(np.asarray(value))[None] for name, value in inputs.items()}
+    blur = tensors.pop("blur")
+    if not tensors:
+        return ClipWindow(blur)
+    return ClipWindow(blur, BinnedSpikes(**tensors, has_neighbors=torch.tensor([[False, False]])))
 
 
 def _export(model: TrainedModel, network: nn.Module, path: Path, ratio: int) -> None:

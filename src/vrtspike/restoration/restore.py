@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,21 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from vrtspike.data.clips.batches import unit_frames
-from vrtspike.data.clips.samples import on_sensor
+from vrtspike.data.clips.batches import model_inputs
+from vrtspike.data.clips.samples import BinnedSpikes, on_sensor
 from vrtspike.data.rgb_images import to_image
-from vrtspike.data.voxels.normalization import Statistics, normalize_counts
+from vrtspike.data.voxels.normalization import Statistics
 from vrtspike.io.weights import load_trained
 from vrtspike.models import build_model
-from vrtspike.restoration.inference.tiling import (
-    InputArrays,
-    TileRestorer,
-    Tiling,
-    WeightedWindow,
-    cut,
-    tile_unit,
-)
-from vrtspike.restoration.inputs.clip_source import Frames, FrameSource, read_ahead
+from vrtspike.restoration.inference.tiling import TileModel, Tiling, WeightedWindow, cut, tile_unit
+from vrtspike.restoration.inputs.clip_source import ClipSource, ClipWindow, read_ahead
 from vrtspike.runs.published import require_published
 from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
@@ -55,12 +49,12 @@ def load_model(weights: str | Path, settings: Settings, device: torch.device) ->
     return model.float().eval().to(device)
 
 
-def torch_restorer(
+def torch_tile_model(
     model: nn.Module,
     statistics: Statistics | None,
     device: torch.device,
     dtype: torch.dtype = torch.float32,
-) -> TileRestorer:
+) -> TileModel:
     """Wrap a PyTorch network for :func:`restore_frames`.
 
     Args:
@@ -72,30 +66,20 @@ def torch_restorer(
         dtype: type of matrix products; a half type by autocast.
     """
 
-    def restore_tiles(batch: InputArrays) -> NDArray[np.float32]:
-        inputs = {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
-        blur = unit_frames(inputs["blur"])
-        voxels = None
-        if statistics is not None:
-            voxels = normalize_counts(
-                inputs["counts"],
-                inputs["bin_steps"],
-                inputs["gain"],
-                statistics.mean,
-                statistics.std,
-            )
+    def restore_batch(batch: ClipWindow) -> NDArray[np.float32]:
+        blur, voxels = model_inputs(batch.blur, batch.spikes, statistics, device)
         autocast = torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
         with torch.inference_mode(), autocast:
             output: torch.Tensor = model(blur, voxels)
         restored: NDArray[np.float32] = output.float().cpu().numpy()
         return restored
 
-    return restore_tiles
+    return restore_batch
 
 
 def restore_frames(
-    restore_tiles: TileRestorer,
-    source: FrameSource,
+    tile_model: TileModel,
+    source: ClipSource,
     tiling: Tiling,
     *,
     tiles_at_once: int = 1,
@@ -110,7 +94,7 @@ def restore_frames(
     soon as no later window can change it.
 
     Args:
-        restore_tiles: restores a batch of tiles; :func:`torch_restorer` wraps a network in PyTorch.
+        tile_model: restores a batch of tiles; :func:`torch_tile_model` wraps a network in PyTorch.
         source: the blurry frames and their spikes, if any.
         tiling: windows and tiles of the clip.
         tiles_at_once: tiles of a batch.
@@ -132,7 +116,8 @@ def restore_frames(
             finite.
     """
     _require_whole_pixels(tiling, source.ratio)
-    gain = source.gain()
+    # Measured once, not in several of the threads that read ahead.
+    source.gain()
     count = len(source.names)
     wanted_indices = set(range(count) if wanted is None else wanted)
     unit = tile_unit(source.ratio.numerator)
@@ -144,7 +129,8 @@ def restore_frames(
     groups = [tiles[first : first + tiles_at_once] for first in range(0, len(tiles), tiles_at_once)]
     total = len(windows) * len(tiles)
     done = 0
-    inputs = read_ahead([time for time, _ in windows], source.read, readers)
+    read = partial(source.read, neighbors=tiling.neighbors)
+    inputs = read_ahead([time for time, _ in windows], read, readers)
     # Weighted sums of restored tiles, of the frames that a later window may still change.
     sums: dict[int, NDArray[np.float32]] = {}
     next_starts = [time.start for time, _ in windows[1:]] + [count]
@@ -152,8 +138,8 @@ def restore_frames(
         for frame in _positions(window):
             sums.setdefault(frame, np.zeros((3, *source.size), np.float32))
         for group in groups:
-            batch = _batch(content, group, source.ratio, gain)
-            restored_tiles = _restore_tiles(restore_tiles, batch, tiling, unit)
+            batch = _batch(content, group, source.ratio)
+            restored_tiles = _call_model(tile_model, batch, tiling, unit)
             for tile, restored in zip(group, restored_tiles, strict=True):
                 _add_tile(sums, window, tile, restored)
             done += len(group)
@@ -201,8 +187,8 @@ def _require_whole_pixels(tiling: Tiling, ratio: Fraction) -> None:
         )
 
 
-def _restore_tiles(
-    restore_tiles: TileRestorer, batch: InputArrays, tiling: Tiling, unit: int
+def _call_model(
+    tile_model: TileModel, batch: ClipWindow, tiling: Tiling, unit: int
 ) -> NDArray[np.float32]:
     """Restore a batch of tiles.
 
@@ -210,9 +196,9 @@ def _restore_tiles(
         RunError: if the memory of the device is too small.
     """
     try:
-        return restore_tiles(batch)
+        return tile_model(batch)
     except torch.OutOfMemoryError as error:
-        tiles_at_once, frames = batch["blur"].shape[:2]
+        tiles_at_once, frames = batch.blur.shape[:2]
         remedies = []
         if tiles_at_once > 1:
             remedies.append(f"lower TEST.BATCH_SIZE, {tiles_at_once}")
@@ -240,18 +226,14 @@ def _require_finite(restored: NDArray[np.float32], name: str) -> None:
         )
 
 
-def _batch(
-    window: Frames, tiles: Sequence[Tile], ratio: Fraction, gain: float | None
-) -> InputArrays:
-    """Tiles of equal size as one batch; with spikes if there is a gain."""
+def _batch(window: ClipWindow, tiles: Sequence[Tile], ratio: Fraction) -> ClipWindow:
+    """Return tiles of equal size as one batch."""
     areas = [(rows, columns) for (rows, _), (columns, _) in tiles]
-    batch = {"blur": np.stack([window["blur"][:, rows, columns] for rows, columns in areas])}
-    if gain is not None:
-        counts = [
-            window["counts"][..., on_sensor(rows, ratio), on_sensor(columns, ratio)]
-            for rows, columns in areas
-        ]
-        batch["counts"] = np.stack(counts)
-        batch["bin_steps"] = np.stack([window["bin_steps"]] * len(areas))
-        batch["gain"] = np.full(len(areas), gain, np.float32)
-    return batch
+    blur = torch.stack([window.blur[:, rows, columns] for rows, columns in areas])
+    if window.spikes is None:
+        return ClipWindow(blur)
+    spikes = []
+    for rows, columns in areas:
+        counts = window.spikes.counts[..., on_sensor(rows, ratio), on_sensor(columns, ratio)]
+        spikes.append(window.spikes._replace(counts=counts))
+    return ClipWindow(blur, BinnedSpikes(*map(torch.stack, zip(*spikes, strict=True))))

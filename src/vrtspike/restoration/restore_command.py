@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, take_device
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import COMPARED, RestoreRecord
+from vrtspike.restoration.folder.record import COMPARED
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
 from vrtspike.system.progress_bar import progress_bar
 
 if TYPE_CHECKING:
     import torch
 
-    from vrtspike.restoration.folder.job import RestoreJob
     from vrtspike.restoration.folder.restored_folder import RestoredFolder
     from vrtspike.restoration.trained_model import TrainedModel
     from vrtspike.runs.identity import RunIdentity
@@ -40,17 +39,16 @@ class ModelSource:
     run: RunIdentity
     exported: TrainedModel | None = None
 
-    def restore(self, job: RestoreJob, device: torch.device, precision: str) -> RestoreRecord:
-        """Load the model, restore a clip into a folder, and return the record."""
+    def load(self, device: torch.device, precision: str) -> TrainedModel:
+        """Load the model, if it is not loaded yet."""
         from vrtspike.restoration.loading import load
 
-        model = self.exported or load(self.path, device=device, precision=precision)
-        return model.restore_job(job, progress=progress_bar)
+        return self.exported or load(self.path, device=device, precision=precision)
 
 
-def restore_clip(
+def run_restore_command(
     model_name: str,
-    request: Request,
+    request: RestoreRequest,
     *,
     compare: str | None,
     device_name: DeviceName,
@@ -70,33 +68,29 @@ def restore_clip(
         UserError: if an argument or an input cannot be used, or the memory is too small.
     """
     model = find_model(model_name, device_name, precision)
-    from vrtspike.restoration.folder.job import open_request
-    from vrtspike.restoration.folder.restored_folder import RestoredFolder
+    from vrtspike.restoration.folder.opened_request import open_request
     from vrtspike.restoration.page.compared import is_restored_folder, read_compared
 
-    job = open_request(model.run, request)
-    steps = [(model, job)]
+    opened = open_request(model.run, request)
+    steps = [(model, opened)]
     other_folder = None
     if compare is not None and compare not in BUNDLED_NAMES and is_restored_folder(Path(compare)):
         other_folder = Path(compare)
         # Frames that are missing there are named before anything is computed.
-        read_compared(other_folder, job.source.names, job.source.size)
+        read_compared(other_folder, opened.source.names, opened.source.size)
     elif compare is not None:
         second = find_model(compare, device_name, precision)
         other_folder = request.output / COMPARED
         second_request = _second_request(request, other_folder, second.run)
         steps.append((second, open_request(second.run, second_request)))
     with open_device([source for source, _ in steps], device_name) as device:
-        records = [source.restore(opened, device, precision) for source, opened in steps]
-    record = records[0]
-    if request.page:
-        from vrtspike.restoration.page.writing import write_folder_page
+        results = [
+            source.load(device, precision).restore_opened(inputs, progress=progress_bar)
+            for source, inputs in steps
+        ]
+    from vrtspike.restoration.page.writing import add_page
 
-        compared = None
-        if other_folder is not None:
-            compared = read_compared(other_folder, job.source.names, job.source.size)
-        record = write_folder_page(job, record, compared, progress=progress_bar)
-    return RestoredFolder(request.output, record, no_reference=request.no_reference)
+    return add_page(opened, results[0], other_folder, progress=progress_bar)
 
 
 def find_model(name: str, device_name: DeviceName, precision: str) -> ModelSource:
@@ -135,7 +129,7 @@ def open_device(
     return take_device(name if needs_gpu else "cpu", timeout_s=GPU_TIMEOUT_S)
 
 
-def _second_request(request: Request, output: Path, run: RunIdentity) -> Request:
+def _second_request(request: RestoreRequest, output: Path, run: RunIdentity) -> RestoreRequest:
     """Return the request for a second model, with spikes only if it takes them."""
     from vrtspike.settings import deblurring_settings
 

@@ -71,7 +71,7 @@ def spikes_alone(store: Store, rate: Reconstruction, frame: int) -> NDArray[np.f
 
 
 def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Grey values (h, w) as an 8-bit picture of the same size."""
+    """Convert grey values (h, w) to an 8-bit picture of the same size."""
     return np.rint(gray).clip(0, PEAK).astype(np.uint8)
 
 

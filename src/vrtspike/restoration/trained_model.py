@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,16 @@ from vrtspike.restoration.checks.checked_clip import CheckedClip, check_clip
 from vrtspike.restoration.checks.clip_check import doubts_message
 from vrtspike.restoration.checks.no_reference import load_no_reference
 from vrtspike.restoration.checks.outside_training import is_worse, kept_frames_warning
-from vrtspike.restoration.folder.job import RestoreJob, open_request
+from vrtspike.restoration.folder.opened_request import OpenedRequest, open_request
 from vrtspike.restoration.folder.output_folder import Note, OutputFolder
-from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.record import ModelEntry
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.folder.restored_folder import RestoredFolder
-from vrtspike.restoration.folder.result_record import ModelEntry, RestoreRecord
-from vrtspike.restoration.inference.tiling import TileRestorer, Tiling, fit_tiling
-from vrtspike.restoration.inputs.clip_frames import GivenFrames
-from vrtspike.restoration.inputs.clip_source import FrameSource
-from vrtspike.restoration.inputs.given_clip import GivenClip, GivenSpikes, open_clip
-from vrtspike.restoration.page.writing import write_folder_page
+from vrtspike.restoration.inference.tiling import TileModel, Tiling, fit_tiling
+from vrtspike.restoration.inputs.clip_frames import InputFrames
+from vrtspike.restoration.inputs.clip_source import ClipSource
+from vrtspike.restoration.inputs.input_clip import InputClip, InputSpikes, open_clip
+from vrtspike.restoration.page.writing import add_page
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.settings import Settings, deblurring_settings
@@ -46,7 +46,7 @@ class TrainedModel:
         weights: SHA-256 of its file of weights.
         device: the device that computes.
         precision: ``float32``, or the half type of its matrix products.
-        restore_tiles: function that restores a batch of tiles.
+        tile_model: function that restores a batch of tiles.
         network: called as ``network(blur, voxels)``; None for an ONNX file.
         statistics: mean and deviation that its spikes are standardised with; None for a model
             without spikes and for an ONNX file, which holds them itself.
@@ -58,7 +58,7 @@ class TrainedModel:
     weights: str
     device: torch.device
     precision: str
-    restore_tiles: TileRestorer
+    tile_model: TileModel
     network: nn.Module | None = None
     statistics: Statistics | None = None
     ratio: int | None = None
@@ -88,8 +88,8 @@ class TrainedModel:
 
     def restore(
         self,
-        frames: GivenFrames,
-        spikes: GivenSpikes | None = None,
+        frames: InputFrames,
+        spikes: InputSpikes | None = None,
         *,
         exposures: Sequence[Exposure] | None = None,
         simulate_spikes: bool = False,
@@ -148,7 +148,7 @@ class TrainedModel:
             warnings.warn(doubts_message(list(clip.doubts.values())), stacklevel=2)
         images: list[NDArray[Any]] = []
         worse = []
-        for image, is_blurry in self._restore_checked(clip, tiling, progress=progress):
+        for image, is_blurry in self._frames_or_blurry(clip, tiling, progress=progress):
             if is_blurry:
                 worse.append(source.names[len(images)])
             images.append(image)
@@ -164,7 +164,7 @@ class TrainedModel:
         *,
         sharp: str | Path | None = None,
         progress: Progresses = progress_bar,
-        **options: Any,  # noqa: ANN401 - the fields of Request, which have types
+        **options: Any,  # noqa: ANN401 - the fields of RestoreRequest, which have types
     ) -> RestoredFolder:
         """Restore a clip into a folder, as the command ``vrtspike restore`` does.
 
@@ -179,9 +179,10 @@ class TrainedModel:
             output: folder for ``restored/<frame>.png`` and ``restore.json``.
             sharp: folder of sharp frames of the same names, to compare with.
             progress: opens the progress of a step by its title.
-            options: other options of :class:`~vrtspike.restoration.folder.request.Request`, which
-                describes them: ``simulate_spikes``, ``sensor``, ``layout``, ``video``,
-                ``side_by_side``, ``tile``, ``overwrite``, ``no_reference``, ``page``, ``anyway``.
+            options: other options of
+                :class:`~vrtspike.restoration.folder.request.RestoreRequest`, which describes them:
+                ``simulate_spikes``, ``sensor``, ``layout``, ``video``, ``side_by_side``, ``tile``,
+                ``overwrite``, ``no_reference``, ``page``, ``anyway``.
 
         Raises:
             ConfigError: if ``output`` is not a folder or holds something else, or spikes are
@@ -190,7 +191,7 @@ class TrainedModel:
             RunError: if the memory is too small.
             TypeError: if there is no such option.
         """
-        request = Request(
+        request = RestoreRequest(
             Path(frames),
             Path(output),
             None if spikes is None else Path(spikes),
@@ -198,27 +199,22 @@ class TrainedModel:
             **options,
         )
         notes: list[str] = []
-        job = open_request(self.run, request)
-        record = self.restore_job(job, progress=progress, note=notes.append)
-        if request.page:
-            record = write_folder_page(job, record, progress=progress)
-        result = RestoredFolder(request.output, record, notes, request.no_reference)
+        opened = open_request(self.run, request)
+        restored = self.restore_opened(opened, progress=progress, note=notes.append)
+        result = replace(add_page(opened, restored, progress=progress), notes=notes)
         for warning in result.warnings:
             warnings.warn(warning, stacklevel=2)
         return result
 
-    def restore_job(
-        self, job: RestoreJob, *, progress: Progresses, note: Note = print
-    ) -> RestoreRecord:
+    def restore_opened(
+        self, opened: OpenedRequest, *, progress: Progresses, note: Note = print
+    ) -> RestoredFolder:
         """Restore a clip into a folder, without the page; frames that are already in it stay.
 
         Args:
-            job: request with opened inputs.
+            opened: request with opened inputs.
             progress: opens the progress of a step.
             note: called with notes and warnings for the user.
-
-        Returns:
-            the contents of ``restore.json``.
 
         Raises:
             ConfigError: if ``output`` holds something else.
@@ -226,26 +222,27 @@ class TrainedModel:
                 was trained on.
             RunError: if the memory is too small.
         """
-        # The job is checked completely before anything is removed or written.
-        scores = {name: load_no_reference(name) for name in job.request.no_reference}
+        # Everything is checked before anything is removed or written.
+        request = opened.request
+        scores = {name: load_no_reference(name) for name in request.no_reference}
         model: ModelEntry = {
             "name": self.run.name,
             "fingerprint": self.run.fingerprint,
             "weights": self.weights,
         }
-        output = OutputFolder(job, model, self.precision, note)
-        tiling = output.tiling or self.tiling(job.source, job.request.tile)
-        clip = self._check(job.source, anyway=job.request.anyway)
+        output = OutputFolder(opened, model, self.precision, note)
+        tiling = output.tiling or self.tiling(opened.source, request.tile)
+        clip = self._check(opened.source, anyway=request.anyway)
         output.begin(clip, tiling, self.device.type)
         if output.missing:
             output.record_doubts(clip)
             with progress("restore, tiles") as show:
-                frames = self._restore_checked(clip, tiling, wanted=output.missing, progress=show)
+                frames = self._frames_or_blurry(clip, tiling, wanted=output.missing, progress=show)
                 output.write_frames(image for image, _ in frames)
         output.measure(clip, scores, progress)
-        return output.record
+        return RestoredFolder(request.output, output.record, no_reference=request.no_reference)
 
-    def tiling(self, source: GivenClip, tile: int | None = None) -> Tiling:
+    def tiling(self, source: InputClip, tile: int | None = None) -> Tiling:
         """Return the tiling of a clip: TEST.TILE of the run, with tiles as large as memory allows.
 
         Args:
@@ -262,15 +259,18 @@ class TrainedModel:
         shape = (len(source.names), *source.size)
         if settings.MODEL.USE_SPIKE and self.ratio not in (None, source.ratio):
             raise DataError(
-                f"{source.pictures.location}: frames {source.ratio} times as large as the sensor; "
+                f"{source.frames.location}: frames {source.ratio} times as large as the sensor; "
                 f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
                 "another whole number, a run itself restores all"
             )
-        return fit_tiling(settings, shape, source.ratio.numerator, self.device, tile)
+        # An ONNX file computes the frames before and after a window, too.
+        extra_frames = 2 if self.network is None else 0
+        ratio = source.ratio.numerator
+        return fit_tiling(settings, shape, ratio, self.device, tile, extra_frames)
 
     def restore_source(
         self,
-        source: FrameSource,
+        source: ClipSource,
         tiling: Tiling,
         *,
         wanted: Collection[int] | None = None,
@@ -279,7 +279,7 @@ class TrainedModel:
         """Restore a clip frame by frame.
 
         Args:
-            source: clip from :func:`~vrtspike.restoration.inputs.given_clip.open_clip`.
+            source: clip from :func:`~vrtspike.restoration.inputs.input_clip.open_clip`.
             tiling: tiling from :meth:`tiling`.
             wanted: the frames to restore, by their positions; None for all.
             progress: called with the tiles done and their total.
@@ -292,7 +292,7 @@ class TrainedModel:
                 not finite.
         """
         return restore_frames(
-            self.restore_tiles,
+            self.tile_model,
             source,
             tiling,
             readers=1,
@@ -301,12 +301,12 @@ class TrainedModel:
             bits=source.bits,
         )
 
-    def _check(self, source: GivenClip, *, anyway: bool) -> CheckedClip:
+    def _check(self, source: InputClip, *, anyway: bool) -> CheckedClip:
         """Check a clip against the recordings of the training; the errors of :func:`check_clip`."""
         keeps_16_bits = self.network is not None
         return check_clip(source, self.limits, keeps_16_bits=keeps_16_bits, anyway=anyway)
 
-    def _restore_checked(
+    def _frames_or_blurry(
         self,
         clip: CheckedClip,
         tiling: Tiling,
@@ -325,6 +325,6 @@ class TrainedModel:
         frames = self.restore_source(source, tiling, wanted=wanted, progress=progress)
         for number, image in zip(numbers, frames, strict=True):
             if clip.is_judged and is_worse(clip.source, number, image):
-                yield clip.source.pictures.exact_frame(number), True
+                yield clip.source.frames.exact_frame(number), True
             else:
                 yield image, False

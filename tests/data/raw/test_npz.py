@@ -8,17 +8,17 @@ import zipfile
 import numpy as np
 import pytest
 
-from vrtspike.data.raw.spikes import npz_frames, npz_sensor, read_spikes
+from vrtspike.data.raw.spikes import npz_sensor, npz_steps, read_spikes
 from vrtspike.system.errors import DataError
 
 
 def test_the_latest_file_is_unpacked_once_until_it_changes(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, spk=np.zeros((3, 4, 8), np.uint8))
-    frames = npz_frames(path)
-    assert npz_frames(path) is frames
+    frames = npz_steps(path)
+    assert npz_steps(path) is frames
     np.savez(path, spk=np.ones((5, 4, 8), np.uint8))
-    np.testing.assert_array_equal(npz_frames(path), np.full((5, 4), 255))
+    np.testing.assert_array_equal(npz_steps(path), np.full((5, 4), 255))
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

@@ -9,10 +9,10 @@ from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import (
     Sensor,
-    count_spike_frames,
-    frame_bytes,
+    count_steps,
     pack_spikes,
     read_spikes,
+    step_bytes,
     write_spikes,
 )
 from vrtspike.io.images import read_gray, shrink
@@ -22,15 +22,15 @@ from vrtspike.system.errors import DataError
 @pytest.mark.parametrize(("height", "width"), [(4, 16), (4, 12), (8, 3)])  # rows may share bytes
 def test_bits_are_read_from_the_bottom_row_least_significant_first(tmp_path, height, width):
     random = np.random.default_rng(7)
-    raw = random.integers(0, 256, 3 * frame_bytes(height, width), dtype=np.uint8).tobytes()
+    raw = random.integers(0, 256, 3 * step_bytes(height, width), dtype=np.uint8).tobytes()
     path = tmp_path / "a.dat"
     path.write_bytes(raw)
-    assert count_spike_frames(path, height, width) == 3
+    assert count_steps(path, height, width) == 3
     spikes = read_spikes(path, height, width)
     flags = spikes.flags
     assert (spikes.dtype, flags.c_contiguous, flags.writeable) == (np.uint8, True, True)
     for t in range(3):
-        frame = raw[t * frame_bytes(height, width) :]
+        frame = raw[t * step_bytes(height, width) :]
         for p in range(height * width):
             bit = frame[p // 8] >> (p % 8) & 1
             assert spikes[t, height - 1 - p // width, p % width] == bit

@@ -36,60 +36,11 @@ DATASET = DataSource(
 
 def test_programs_read_the_folder_of_a_data_set():
     parser = argparse.ArgumentParser()
-<<<<<<< HEAD
     add_options(parser, RawFolder, "folder of the raw files")
     arguments = parser.parse_args(["--options", raw_folder_json(DATASET)])
     assert arguments.options == RawFolder("my data", "blur_gamma", "spk", "my spikes", (250, 400))
     with pytest.raises(ConfigError, match="rot: Unexpected keyword argument, found 'a'"):
         parser.parse_args(["--options", '{"root": "my data", "rot": "a"}'])
-=======
-    add_raw_folder(parser)
-    words = shlex.split(raw_folder_options(folder))
-    assert raw_folder(parser.parse_args(words)) == folder
-
-
-def preset(root: str, clip: int, crop: int, *, train=None, **data) -> Settings:
-    data |= {"ROOT": root, "CLIP_LEN": clip, "CROP_SIZE": crop}
-    return Settings.model_validate({"DATA": data, "TRAIN": train or {}})
-
-
-def test_the_gate_requires_what_the_least_demanding_preset_requires():
-    phases = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 1}]
-    presets = {
-        "one": preset("a", 5, 96, train={"PROGRESSIVE": phases}),
-        "two": preset("a", 3, 256),
-        "elsewhere": preset("b", 2, 32),
-    }
-    workflow = DeblurringWorkflow(Workflow(workflow_schema()(), presets))
-    # Validation looks at training sequences; evaluation takes whole frames of any size.
-    assert gate_options(workflow, "one", 16) == GateOptions(
-        stores=StoreOptions(bins=16), clip_length=3, crop_sizes={"train": 128, "test": 1}
-    )
-
-
-def test_the_gate_has_the_keys_of_the_data_set():
-    data = {
-        "CONTEXT_STEPS": 4,
-        "TRAIN_SPLIT": "a",
-        "TEST_SPLIT": "b",
-        "TEST_ON_TRAINING_FRAMES": True,
-        "ON_ERROR": "exclude",
-    }
-    workflow = DeblurringWorkflow(
-        Workflow(workflow_schema()(), {"one": preset("walk", 5, 96, **data)})
-    )
-    (name,) = workflow.dataset_names
-    assert name == "walk-exclude-context4-test_on_training"
-    assert gate_options(workflow, "one", 16) == GateOptions(
-        stores=StoreOptions(bins=16, context=4),
-        clip_length=5,
-        crop_sizes={"a": 96, "b": 1},
-        splits=("a", "b"),
-        test_on_training_frames=True,
-        on_error="exclude",
-    )
-    assert store_options(workflow, "one", 8) == StoreOptions(bins=8, context=4)
->>>>>>> A/A
 
 
 SIMULATE = SimulateSettings(

@@ -12,7 +12,7 @@ from tests.small_run import recorded_clip
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.restoration.checks.checked_clip import CheckedClip, check_clip
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.system.errors import DataError
 
@@ -54,8 +54,8 @@ def test_a_recording_far_outside_is_accepted_only_if_asked(model, sequence):
     with pytest.raises(DataError, match=rf"^{sequence / 'blur'}: far outside the recordings"):
         check_clip(clip, far, keeps_16_bits=True, anyway=False)
     checked = check_clip(clip, far, keeps_16_bits=True, anyway=True)
-    pooled = checked.limits.adapt(clip).read(slice(0, 1))["counts"]
-    assert (pooled != clip.read(slice(0, 1))["counts"]).any()
+    pooled = checked.limits.adapt(clip).read(slice(0, 1)).spikes.counts.numpy()
+    assert (pooled != clip.read(slice(0, 1)).spikes.counts.numpy()).any()
 
 
 def test_frames_are_judged_outside_the_limits_by_spikes_that_fit(model, sequence, small_run):
@@ -63,7 +63,7 @@ def test_frames_are_judged_outside_the_limits_by_spikes_that_fit(model, sequence
     other = recorded_clip(sequence / "blur", small_run.raw / "train/a/spike")
     outside = with_gain(model, 0.5).limits
 
-    def checked(clip: GivenClip, limits: RecordingLimits) -> CheckedClip:
+    def checked(clip: InputClip, limits: RecordingLimits) -> CheckedClip:
         return check_clip(clip, limits, keeps_16_bits=True, anyway=True)
 
     assert checked(fitting, outside).is_judged

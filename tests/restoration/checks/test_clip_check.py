@@ -17,7 +17,7 @@ from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.io.images import write_png
 from vrtspike.restoration.checks.clip_check import find_doubts
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.system.errors import DataError
 
 STEPS = 56
@@ -68,7 +68,7 @@ def test_a_wrong_sensor_size_is_reported(tmp_path):
     assert find_doubts(recorded_clip(blur, spike)) == {}
 
 
-def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> GivenClip:
+def continuous_recording(small_run: SmallRun, folder: Path, third: str) -> InputClip:
     """Every second frame of a recording of 280 steps, with this line for the second of the three.
 
     A shutter was closed between them, so that a wrong exposure need not overlap with another one.

@@ -45,7 +45,7 @@ def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recor
     root, sharp = recorded
     source = opened(root)
     assert (source.spikes.frames[0].exposure.sharp, source.ratio) == (CONTEXT + 30.5, 4)
-    blur = source.pictures.read(slice(0, 1))[0]
+    blur = source.frames.read(slice(0, 1))[0]
     true, late, same = (
         no_reference_metrics(source.spikes.frames[0], blur, shown)
         for shown in (sharp[0], sharp[1], blur)
@@ -60,7 +60,7 @@ def test_the_true_frame_exceeds_the_blurry_one_and_that_of_another_instant(recor
 def test_the_psnr_of_a_frame_blurred_again_is_that_of_its_residual(recorded):
     root, sharp = recorded
     source = opened(root)
-    blur = source.pictures.read(slice(0, 1))[0]
+    blur = source.frames.read(slice(0, 1))[0]
     residual = reblur_residual(source.spikes.frames[0], blur, sharp[0])
     assert residual.shape == (250, 400)
     psnr = no_reference_metrics(source.spikes.frames[0], blur, sharp[0])["reblur"]

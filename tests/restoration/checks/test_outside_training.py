@@ -24,11 +24,11 @@ from vrtspike.restoration.checks import checked_clip
 from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
 from vrtspike.restoration.checks.outside_training import compare_with_limits
 from vrtspike.restoration.folder.frame_metrics import worse_frames_warnings
-from vrtspike.restoration.folder.job import open_request
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.inputs.clip_frames import ArrayPictures
+from vrtspike.restoration.folder.opened_request import open_request
+from vrtspike.restoration.folder.request import RestoreRequest
+from vrtspike.restoration.inputs.clip_frames import ArrayFrames
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED, array_spikes
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.settings.stores import StoreOptions
@@ -48,8 +48,8 @@ def checked(model, sequence, *, factor: float = 1, shrink: int = 1, limits=None)
     """The check of a recording by another sensor."""
     blur, spikes = arrays(sequence)
     coarse = [sensed(part, factor)[:, ::shrink, ::shrink] for part in spikes]
-    pictures = ArrayPictures(blur)
-    clip = GivenClip(pictures, array_spikes(pictures, coarse), OPTIONS)
+    pictures = ArrayFrames(blur)
+    clip = InputClip(pictures, array_spikes(pictures, coarse), OPTIONS)
     return compare_with_limits(limits or model.limits, clip)
 
 
@@ -94,19 +94,19 @@ def test_a_bright_recording_is_outside_and_not_refused(model, sequence):
 
 def test_simulated_spikes_are_not_compared(model, sequence):
     blur, spikes = arrays(sequence)
-    pictures = ArrayPictures(blur)
+    pictures = ArrayFrames(blur)
     recorded = array_spikes(pictures, [sensed(part, 8) for part in spikes])
     limits = replace(model.limits, gain=(0.1, 0.1))
-    assert compare_with_limits(limits, GivenClip(pictures, recorded, OPTIONS)).is_outside
-    simulated = GivenClip(pictures, replace(recorded, origin=SIMULATED), OPTIONS)
+    assert compare_with_limits(limits, InputClip(pictures, recorded, OPTIONS)).is_outside
+    simulated = InputClip(pictures, replace(recorded, origin=SIMULATED), OPTIONS)
     assert not compare_with_limits(limits, simulated).is_outside
 
 
 def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
     blur, spikes = arrays(sequence)
-    pictures = ArrayPictures(blur[:2])
+    pictures = ArrayFrames(blur[:2])
     exposures = [Exposure(0, 56, 28), Exposure(0, 30, 15)]
-    clip = GivenClip(pictures, array_spikes(pictures, spikes[:2], exposures), OPTIONS)
+    clip = InputClip(pictures, array_spikes(pictures, spikes[:2], exposures), OPTIONS)
     gain, rate = clip.gain(), clip.rate()
     limits = RecordingLimits((gain, gain), (rate, rate), (2.0, 2.0), (56, 56))
     (message,) = compare_with_limits(limits, clip).messages
@@ -115,17 +115,17 @@ def test_the_shortest_exposure_of_a_recording_counts(model, sequence):
 
 def test_pooled_counts_are_means_over_nine_pixels(model, sequence):
     blur, spikes = arrays(sequence)
-    pictures = ArrayPictures(blur)
-    clip = GivenClip(
+    pictures = ArrayFrames(blur)
+    clip = InputClip(
         pictures, array_spikes(pictures, [sensed(part, 4) for part in spikes]), OPTIONS
     )
     limits = replace(model.limits, gain=(clip.gain() / 4,) * 2)
     whole = clip.read(slice(0, 2))
     pooled = compare_with_limits(limits, clip).adapt(clip).read(slice(0, 2))
-    factor = pooled["bin_steps"] / whole["bin_steps"]
+    factor = pooled.spikes.bin_steps.numpy() / whole.spikes.bin_steps.numpy()
     assert (factor == factor.flat[0]).all()
-    expected = whole["counts"][1, 2, 4:7, 9:12].mean() * factor.flat[0]
-    assert pooled["counts"][1, 2, 5, 10] == pytest.approx(expected, abs=0.51)
+    expected = whole.spikes.counts.numpy()[1, 2, 4:7, 9:12].mean() * factor.flat[0]
+    assert pooled.spikes.counts.numpy()[1, 2, 5, 10] == pytest.approx(expected, abs=0.51)
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +152,8 @@ def with_noise(
 
 def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dark):
     blur, spikes, exposures, sharp = dark
-    pictures = ArrayPictures(blur)
-    clip = GivenClip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS)
+    pictures = ArrayFrames(blur)
+    clip = InputClip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS)
     noisy = with_noise(blur[0], spikes[0], exposures[0], sharp[0], clip.gain())
     of_blur, of_sharp, of_noise = unseen_agreement(clip, 0, [blur[0], sharp[0], noisy])
     assert of_sharp > of_blur > of_noise
@@ -163,14 +163,14 @@ def test_unseen_spikes_prefer_the_sharp_frame_and_not_the_noise_of_seen_ones(dar
 
 def test_steps_of_the_input_are_not_unseen(dark):
     blur, spikes, exposures, _ = dark
-    pictures = ArrayPictures(blur)
+    pictures = ArrayFrames(blur)
     wide = StoreOptions(bins=4, context=CONTEXT)
-    clip = GivenClip(pictures, array_spikes(pictures, spikes, exposures), wide)
+    clip = InputClip(pictures, array_spikes(pictures, spikes, exposures), wide)
     assert unseen_agreement(clip, 0, [blur[0]]) is None
     # Of one recording whose exposures follow each other only the outer sides are unseen.
     stream = np.concatenate([spikes[0], spikes[1]])
     one = [Exposure(0, 56, 28), Exposure(56, 112, 84)]
-    clip = GivenClip(pictures, array_spikes(pictures, stream, one), OPTIONS)
+    clip = InputClip(pictures, array_spikes(pictures, stream, one), OPTIONS)
     assert unseen_agreement(clip, 0, [blur[0]]) is None
     assert unseen_agreement(clip, 1, [blur[0]]) is not None
 
@@ -179,16 +179,16 @@ def noise_model(model: TrainedModel, limits: RecordingLimits) -> TrainedModel:
     """A model that gives noise."""
 
     def compute(batch):
-        shape = np.moveaxis(batch["blur"], -1, -3).shape
+        shape = np.moveaxis(batch.blur.numpy(), -1, -3).shape
         return np.random.default_rng(0).random(shape, np.float32)
 
-    return replace(model, restore_tiles=compute, limits=limits)
+    return replace(model, tile_model=compute, limits=limits)
 
 
 def test_frames_of_noise_stay_blurry(model, dark):
     blur, spikes, exposures, _ = dark
-    pictures = ArrayPictures(blur)
-    gain = GivenClip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS).gain()
+    pictures = ArrayFrames(blur)
+    gain = InputClip(pictures, array_spikes(pictures, spikes, exposures), OPTIONS).gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
     trained = noise_model(model, limits)
     with pytest.warns(UserWarning, match="warning: ") as notices:
@@ -284,7 +284,7 @@ def test_the_folder_holds_blurry_frames_in_place_of_noise(
     lines = [f"{n},{e.start},{e.stop},{e.sharp}" for n, e in enumerate(exposures)]
     table = "\n".join(["frame,start,stop,sharp", *lines, ""])
     (tmp_path / "exposures.csv").write_text(table)
-    request = Request(tmp_path / "blur", tmp_path / "out", tmp_path / "spike")
+    request = RestoreRequest(tmp_path / "blur", tmp_path / "out", tmp_path / "spike")
     gain = open_request(model.run, request).source.gain()
     limits = RecordingLimits((gain / 2, gain / 2), (0.0001, 1.0), (2.0, 2.0), (56, 56))
     trained = noise_model(model, limits)

@@ -13,7 +13,7 @@ from tests.deblurring.reference_metrics import decibels, similarity
 from tests.restoration.folder_runs import NAMES, pictures, restore
 from vrtspike.data.video import read_video
 from vrtspike.io.images import read_rgb, write_png
-from vrtspike.restoration.inputs.given_clip import open_clip
+from vrtspike.restoration.inputs.input_clip import open_clip
 
 
 def test_frames_and_their_metrics(small_run, model, whole):

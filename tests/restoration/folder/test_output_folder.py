@@ -16,7 +16,7 @@ from vrtspike.data.video import inspect_video, read_video, video_file
 from vrtspike.restoration.folder.output_folder import NO_SPIKES
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED
-from vrtspike.restoration.restore import torch_restorer
+from vrtspike.restoration.restore import torch_tile_model
 from vrtspike.system.errors import ConfigError, DataError
 
 
@@ -74,7 +74,7 @@ def test_restored_frames_are_used_for_missing_results(model, job, whole):
     shutil.copytree(whole[0].output, job.output)
     (job.output / "restored.mp4").unlink()
     # No frame is restored: the model need not be called.
-    record = restore(replace(model, restore_tiles=None), replace(job, video=True))
+    record = restore(replace(model, tile_model=None), replace(job, video=True))
     assert len(list(read_video(job.output / "restored.mp4"))) == 5
     assert record["seconds_per_frame"] == whole[1]["seconds_per_frame"]
     # Without sharp frames, what was recorded tells how frames came out.
@@ -158,7 +158,7 @@ def test_the_record_of_a_model_without_spikes(model, job):
     tree = model.settings.model_dump(mode="json")
     tree["MODEL"]["USE_SPIKE"] = False
     run = replace(model.run, settings=type(model.settings).model_validate(tree))
-    plain = replace(model, run=run, restore_tiles=torch_restorer(same, None, model.device))
+    plain = replace(model, run=run, tile_model=torch_tile_model(same, None, model.device))
     record = restore(plain, replace(job, spikes=None))
     assert record["spikes"]["from"] == NO_SPIKES
     np.testing.assert_array_equal(pictures(job.output / "restored"), pictures(job.frames))

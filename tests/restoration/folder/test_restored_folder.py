@@ -35,7 +35,7 @@ def test_files_metrics_and_the_representation(small_run, model, sequence, tmp_pa
     printed = capsys.readouterr().out.splitlines()
     lines = repr(result).splitlines()
     assert lines[:2] == printed[:2]
-    assert lines[0].startswith("mean PSNR, dB: ")
+    assert lines[0].startswith("PSNR, dB, mean: ")
     assert lines[-1].endswith(f"{output}; record: {output / 'restore.json'}")
 
 

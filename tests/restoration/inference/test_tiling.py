@@ -19,7 +19,6 @@ from vrtspike.monitoring.step_memory import StorageCounter
 from vrtspike.restoration.inference.tiling import (
     LARGEST_TILE,
     MEMORY_SHARES,
-    InputArrays,
     Tiling,
     choose_size,
     cut_axis,
@@ -29,7 +28,7 @@ from vrtspike.restoration.inference.tiling import (
     tile_unit,
     tiling_for,
 )
-from vrtspike.restoration.inputs.clip_source import FrameSource, read_ahead
+from vrtspike.restoration.inputs.clip_source import ClipSource, ClipWindow, read_ahead
 from vrtspike.restoration.restore import restore_frames
 from vrtspike.system.errors import RunError
 
@@ -47,13 +46,13 @@ def model() -> nn.Module:
     return nn.Conv3d(3, 3, 3, padding=1)
 
 
-def apply(model: nn.Module, batch: InputArrays) -> np.ndarray:
-    tiles = torch.from_numpy(batch["blur"])  # (B, T, H, W, 3)
+def apply(model: nn.Module, batch: ClipWindow) -> np.ndarray:
+    tiles = batch.blur  # (B, T, H, W, 3)
     with torch.no_grad():
         return model(tiles.movedim(-1, 1)).transpose(1, 2).numpy()
 
 
-def restore(compute, source: FrameSource, tiling: Tiling, **options):
+def restore(compute, source: ClipSource, tiling: Tiling, **options):
     return restore_frames(compute, source, tiling, bits=None, **options)
 
 
@@ -104,7 +103,9 @@ def test_groups_and_readers_change_nothing(model, clip, options):
 def test_frames_are_given_before_the_clip_ends(clip):
     windows, expected = [], np.moveaxis(clip, -1, 1)
     source = source_of(clip, windows)
-    frames = restore(lambda batch: np.moveaxis(batch["blur"], -1, 2), source, Tiling(0, 0, 3, 1))
+    frames = restore(
+        lambda batch: np.moveaxis(batch.blur.numpy(), -1, 2), source, Tiling(0, 0, 3, 1)
+    )
     np.testing.assert_allclose(next(frames), expected[0], atol=2e-6)
     assert windows == [range(3)]
     np.testing.assert_allclose(list(frames), expected[1:], atol=1e-6)
@@ -149,7 +150,7 @@ def test_even_sides_need_no_more_windows_and_are_the_smallest_that_do(size, over
 def test_recomputation_counts_the_pixels_of_the_model(model, clip):
     shares = []
 
-    def compute(batch: InputArrays) -> np.ndarray:
+    def compute(batch: ClipWindow) -> np.ndarray:
         result = apply(model, batch)
         shares.append(result.size / 3)
         return result
@@ -202,7 +203,7 @@ def test_the_memory_of_a_tile_is_predicted(repository, preset):
 @pytest.mark.parametrize(("device", "memory"), [("cpu", 32), ("cuda", 24)])
 def test_little_is_computed_twice_at_720p(repository, preset, device, memory):
     settings = load_preset(repository / f"config/presets/{preset}.yaml")
-    tiling, unit = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN), tile_unit(ratio=2)
+    tiling, unit = tiling_for(settings), tile_unit(ratio=2)
     pixels = int(MEMORY_SHARES[device] * memory * 2**30 / settings.MODEL.network.bytes_per_pixel)
     size = choose_size(HD, tiling, unit, pixels)
     chosen = Tiling(size, tiling.overlap, tiling.frames, tiling.frames_overlap)

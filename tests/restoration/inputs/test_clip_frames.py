@@ -13,7 +13,7 @@ import pytest
 from vrtspike.data.video import read_video, video_file
 from vrtspike.io.images import write_png
 from vrtspike.restoration.inputs import clip_frames
-from vrtspike.restoration.inputs.clip_frames import ArrayPictures, open_pictures, read_frames
+from vrtspike.restoration.inputs.clip_frames import ArrayFrames, open_frames, read_frames
 from vrtspike.system.errors import DataError
 
 
@@ -27,16 +27,16 @@ def test_a_folder_holds_pictures_of_several_kinds_in_the_order_of_their_numbers(
         cv2.imwrite(str(tmp_path / name), gray(level))
     (tmp_path / "notes.txt").touch()
     (tmp_path / ".12.png").touch()
-    folder = open_pictures(tmp_path)
+    folder = open_frames(tmp_path)
     assert (list(folder.names), folder.size) == (["8", "9", "10", "11"], (16, 24))
     assert folder.read(slice(0, 4))[:, 8, 8, 1].tolist() == [10, 20, 30, 40]
     assert folder.read(slice(2, 3)).shape == (1, 16, 24, 3)
     assert folder.describe(1) == str(tmp_path / "9.jpg")
-    one = open_pictures(tmp_path / "9.jpg")
+    one = open_frames(tmp_path / "9.jpg")
     assert (one.names, one.read(slice(0, 1))[0, 8, 8, 1]) == (["9"], 20)
     write_png(tmp_path / "12.png", gray(50, height=20))
     with pytest.raises(DataError, match=r"12\.png: 20 x 24 pixels, expected 16 x 24"):
-        open_pictures(tmp_path).read(slice(0, 5))
+        open_frames(tmp_path).read(slice(0, 5))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_a_video_is_read_in_any_order_and_not_again_by_neighbouring_windows(vide
     monkeypatch.setattr(
         clip_frames, "read_video", lambda path: begun.append(path) or read_video(path)
     )
-    frames = open_pictures(video)
+    frames = open_frames(video)
     assert (len(frames.names), frames.names[0], frames.names[49]) == (50, "000001", "000050")
     assert frames.size == (16, 24)
     assert frames.describe(1) == f"{video}, frame 2"
@@ -72,7 +72,7 @@ def test_frames_of_the_window_before_are_not_decoded_again_while_one_is_read_ahe
     monkeypatch.setattr(
         clip_frames, "read_video", lambda path: begun.append(path) or read_video(path)
     )
-    frames = open_pictures(video)
+    frames = open_frames(video)
     for window in (slice(0, 20), slice(20, 40)):
         frames.model_input(window)
     for index in range(40):
@@ -82,7 +82,7 @@ def test_frames_of_the_window_before_are_not_decoded_again_while_one_is_read_ahe
 
 def test_a_window_may_be_the_whole_clip():
     frames = np.stack([gray(level) for level in (1, 2, 3)])
-    np.testing.assert_equal(ArrayPictures(frames).model_input(slice(None)), frames)
+    np.testing.assert_equal(ArrayFrames(frames).model_input(slice(None)), frames)
 
 
 LONG = 60
@@ -138,7 +138,7 @@ def test_one_thread_at_a_time_decodes_a_video(video, monkeypatch):
     decoder = Decoder(arrival)
     monkeypatch.setattr(clip_frames, "Lock", lambda: WatchedLock(arrival))
     monkeypatch.setattr(clip_frames, "read_video", lambda path: decoder)
-    frames = open_pictures(video)
+    frames = open_frames(video)
     with ThreadPoolExecutor(2) as threads:
         early = threads.submit(frames.read, slice(0, 1))
         assert decoder.began.wait(LONG)
@@ -150,12 +150,12 @@ def test_one_thread_at_a_time_decodes_a_video(video, monkeypatch):
 
 def test_arrays_are_pictures_and_others_are_refused():
     frames = np.stack([gray(level) for level in (1, 2, 3)])
-    clip = ArrayPictures(frames)
+    clip = ArrayFrames(frames)
     assert (list(clip.names), clip.size) == (["000001", "000002", "000003"], (16, 24))
     np.testing.assert_array_equal(clip.read(slice(1, 3)), frames[1:])
     for other in (frames[0], frames.astype(np.float32), frames[..., :2], frames[:0]):
         with pytest.raises(DataError, match=r"expected an array uint8 \(T, H, W, 3\)"):
-            ArrayPictures(other)
+            ArrayFrames(other)
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_inputs_without_frames_are_refused(tmp_path, files, opened, message):
     for name in files:
         (tmp_path / name).write_bytes(cv2.imencode(".png", gray(1))[1] if name[0] == "1" else b"?")
     with pytest.raises(DataError, match=message):
-        open_pictures(tmp_path / opened)
+        open_frames(tmp_path / opened)
 
 
 def test_frames_of_16_bits_are_read_exactly_and_rounded(tmp_path):
     levels = np.arange(16 * 24 * 3, dtype=np.uint16).reshape(16, 24, 3) * 50
     write_png(tmp_path / "1.png", levels)
-    clip = open_pictures(tmp_path)
+    clip = open_frames(tmp_path)
     assert clip.bits == 16
     assert "65535 as white (highest of the first frame: 57550)" in clip.conversion
     np.testing.assert_allclose(clip.model_input(slice(0, 1))[0] * 257, levels, rtol=1e-6)
@@ -203,7 +203,7 @@ def test_a_conversion_gives_a_warning(tmp_path):
 def test_frames_of_two_kinds_are_refused(tmp_path, other, message):
     write_png(tmp_path / "1.png", gray(1))
     write_png(tmp_path / "2.png", other)
-    clip = open_pictures(tmp_path)
+    clip = open_frames(tmp_path)
     assert clip.conversion == ""
     with pytest.raises(DataError, match=rf"2\.png: {message}"):
         clip.read(slice(0, 2))
@@ -213,4 +213,4 @@ def test_a_frame_with_a_name_that_is_not_utf_8_is_refused(tmp_path):
     write_png(tmp_path / "1.png", gray(1))
     write_png(tmp_path / os.fsdecode(b"caf\xe9_2.png"), gray(1))
     with pytest.raises(DataError, match=r"names are not UTF-8 \(1\):\n  - caf\\xe9_2\.png\nRename"):
-        open_pictures(tmp_path)
+        open_frames(tmp_path)

@@ -10,9 +10,9 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.io.images import write_png
-from vrtspike.restoration.inputs.clip_frames import ArrayPictures
+from vrtspike.restoration.inputs.clip_frames import ArrayFrames
 from vrtspike.restoration.inputs.clip_spikes import array_spikes, recorded_spikes
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
@@ -26,10 +26,10 @@ def test_simulated_spikes_follow_the_frames(tmp_path):
         write_png(tmp_path / f"{number}.png", np.full((16, 16, 3), level, np.uint8))
     source = simulated_clip(tmp_path)
     window = source.read(slice(0, 3))
-    assert window["counts"].shape == (3, BINS, 8, 8)
+    assert window.spikes.counts.numpy().shape == (3, BINS, 8, 8)
     # Each frame stands in the middle of its 88 steps, and its bins are laid about it.
-    assert window["bin_steps"].tolist() == [[38, 6, 6, 38]] * 3
-    rates = window["counts"].mean(axis=(2, 3)) / window["bin_steps"]
+    assert window.spikes.bin_steps.numpy().tolist() == [[38, 6, 6, 38]] * 3
+    rates = window.spikes.counts.numpy().mean(axis=(2, 3)) / window.spikes.bin_steps.numpy()
     # Its first bin: 38 of the 44 steps in which it rises from 80, half-way from the first, to 120.
     assert rates[1, 0] == pytest.approx((80 + 40 * 19 / 44) / 255 / 2, abs=0.01)
     # The threshold that spikes are simulated with.
@@ -47,18 +47,20 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
         *((spikes, SPK_GOPRO), (whole, SPK_GOPRO), (np.stack(spikes), SPK_GOPRO)),
         *((whole, every), (spikes, every[:1] * 5)),
     ):
-        pictures = ArrayPictures(frames)
-        source = GivenClip(pictures, array_spikes(pictures, table, exposures), OPTIONS)
+        pictures = ArrayFrames(frames)
+        source = InputClip(pictures, array_spikes(pictures, table, exposures), OPTIONS)
         assert (source.ratio, source.size, source.gain()) == (2, stored.size, stored.gain())
         window = source.read(slice(1, 4))
-        np.testing.assert_array_equal(window["blur"], expected["blur"])
-        np.testing.assert_array_equal(window["counts"], expected["counts"])
-        np.testing.assert_array_equal(window["bin_steps"], expected["bin_steps"])
+        np.testing.assert_array_equal(window.blur, expected.blur)
+        np.testing.assert_array_equal(window.spikes.counts, expected.spikes.counts)
+        np.testing.assert_array_equal(
+            window.spikes.bin_steps.numpy(), expected.spikes.bin_steps.numpy()
+        )
     spikes = array_spikes(pictures, whole, every)
-    wide = GivenClip(pictures, spikes, StoreOptions(bins=BINS, context=8)).read(slice(0, 2))
+    wide = InputClip(pictures, spikes, StoreOptions(bins=BINS, context=8)).read(slice(0, 2))
     # Nothing was recorded before the first exposure.
-    assert wide["bin_steps"].sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
-    total = wide["counts"][1].sum(axis=0)
+    assert wide.spikes.bin_steps.numpy().sum(axis=1).tolist() == [STEPS + 8, STEPS + 16]
+    total = wide.spikes.counts.numpy()[1].sum(axis=0)
     np.testing.assert_array_equal(total, whole[STEPS - 8 : 2 * STEPS + 8].sum(axis=0))
     # Frames in memory lie beside no table.
     (tmp_path / "exposures.csv").touch()
@@ -80,7 +82,7 @@ def test_arrays_match_the_store(stored, sequence, tmp_path, monkeypatch):
 def test_arrays_that_do_not_fit_are_refused(sequence, change, message):
     frames, spikes = arrays(sequence)
     with pytest.raises(DataError, match=message):
-        array_spikes(ArrayPictures(frames), change(spikes))
+        array_spikes(ArrayFrames(frames), change(spikes))
 
 
 @pytest.mark.parametrize(
@@ -95,4 +97,4 @@ def test_arrays_that_do_not_fit_are_refused(sequence, change, message):
 def test_exposures_of_arrays_that_do_not_fit_are_refused(sequence, exposures, message):
     frames, spikes = arrays(sequence)
     with pytest.raises(DataError, match=message):
-        array_spikes(ArrayPictures(frames), spikes, exposures)
+        array_spikes(ArrayFrames(frames), spikes, exposures)

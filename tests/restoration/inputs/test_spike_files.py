@@ -35,7 +35,8 @@ def test_one_file_for_all_and_npz_files_match_the_store(stored, sequence, tmp_pa
     for spikes in (separate, write(tmp_path / f"all{suffix}", np.concatenate(parts))):
         folder = recorded_clip(sequence / "blur", spikes)
         np.testing.assert_array_equal(
-            folder.read(slice(2, 4))["counts"], stored.read(slice(2, 4))["counts"]
+            folder.read(slice(2, 4)).spikes.counts.numpy(),
+            stored.read(slice(2, 4)).spikes.counts.numpy(),
         )
         assert find_doubts(folder) == {}
     cut = write(tmp_path / f"cut{suffix}", np.concatenate(parts)[:-1])
@@ -54,8 +55,8 @@ def test_exposures_of_a_folder_have_the_steps_of_their_files(tmp_path):
         write_spikes(tmp_path / "spike" / f"{name}.dat", part)
     folder = recorded_clip(tmp_path / "blur", tmp_path / "spike")
     window = folder.read(slice(0, 2))
-    assert window["bin_steps"].tolist() == [[21, 3, 4, 28], [35, 5, 6, 42]]
-    np.testing.assert_array_equal(window["counts"][1, 3], spikes[1][46:].sum(axis=0))
+    assert window.spikes.bin_steps.numpy().tolist() == [[21, 3, 4, 28], [35, 5, 6, 42]]
+    np.testing.assert_array_equal(window.spikes.counts[1, 3], spikes[1][46:].sum(axis=0))
     rates = np.stack([part.mean(axis=0) for part in spikes])
     gray = 90 / 255
     assert folder.gain() == pytest.approx(gray * rates.sum() / (rates**2).sum())
@@ -70,8 +71,10 @@ def test_the_frames_of_a_video_have_the_spikes_of_their_numbers(stored, sequence
     source = recorded_clip(path, sequence / "spike")
     assert list(source.names) == ["000001", "000002", "000003", "000004", "000005"]
     window = source.read(slice(2, 4))
-    np.testing.assert_array_equal(window["counts"], stored.read(slice(2, 4))["counts"])
-    assert np.abs(window["blur"].astype(int) - frames[2:4]).mean() < 6
+    np.testing.assert_array_equal(
+        window.spikes.counts.numpy(), stored.read(slice(2, 4)).spikes.counts.numpy()
+    )
+    assert np.abs(window.blur.numpy().astype(int) - frames[2:4]).mean() < 6
     assert source.gain() == pytest.approx(stored.gain(), rel=0.02)
 
 

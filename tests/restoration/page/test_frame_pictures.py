@@ -12,8 +12,7 @@ import pytest
 from tests.restoration.folder_runs import NAMES, pictures
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.reporting.error_maps import colored, error_map
-from vrtspike.restoration.folder.frame_metrics import RestoredClip
-from vrtspike.restoration.folder.job import open_request
+from vrtspike.restoration.folder.opened_request import RestoredClip, open_request
 from vrtspike.restoration.page.frame_pictures import (
     TOPS,
     choose_frames,

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 from tests.reporting.browser import PHONE, PROGRAM, Show, chromium, drag, opened, place, watched
 from tests.reporting.shown_page import texts
 from tests.restoration.folder_runs import NAMES
-from vrtspike.restoration.folder.job import open_request
+from vrtspike.restoration.folder.opened_request import open_request
 from vrtspike.restoration.page.compared import read_compared
 from vrtspike.restoration.page.writing import write_folder_page
 

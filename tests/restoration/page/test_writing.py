@@ -15,9 +15,9 @@ import pytest
 
 from tests.restoration.folder_runs import NAMES, restore
 from vrtspike.reporting.offline_page import asset
-from vrtspike.restoration.folder.job import open_request
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import record_page
+from vrtspike.restoration.folder.opened_request import open_request
+from vrtspike.restoration.folder.record import record_page
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.page.compared import read_compared
 from vrtspike.restoration.page.frame_pictures import EMBEDDED_BYTES
 from vrtspike.restoration.page.writing import PAGE_BYTES, SCRIPTS, write_folder_page
@@ -26,7 +26,7 @@ from vrtspike.restoration.trained_model import TrainedModel
 
 def write(
     model: TrainedModel,
-    job: Request,
+    job: RestoreRequest,
     record: dict[str, Any],
     compared=None,
     page_bytes=PAGE_BYTES,
@@ -50,7 +50,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def result(whole, tmp_path) -> tuple[Request, dict[str, Any]]:
+def result(whole, tmp_path) -> tuple[RestoreRequest, dict[str, Any]]:
     """A copy of a restored folder, and its record."""
     job, record = whole
     shutil.copytree(job.output, tmp_path / "out")

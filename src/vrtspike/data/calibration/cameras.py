@@ -30,7 +30,7 @@ from vrtspike.data.checks.alignment import DOUBTED
 from vrtspike.data.raw.layouts.files import STREAM_FILE, sensor_file
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import find_sensor
-from vrtspike.data.raw.spikes import count_spike_frames
+from vrtspike.data.raw.spikes import count_steps
 from vrtspike.data.simulation.sequence import frame_files
 from vrtspike.io.files import write_json
 from vrtspike.io.images import read_gray, shrink, write_png
@@ -151,7 +151,7 @@ def calibrate_camera(
     sensor = find_sensor(spike_file, sensor_size, sensor_file(spike_file))
     frames = _read_frames(static / "blur")
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
-    steps = min(MAX_STATIC_STEPS, count_spike_frames(spike_file, *sensor.size))
+    steps = min(MAX_STATIC_STEPS, count_steps(spike_file, *sensor.size))
     spikes = sensor.read(spike_file, count=steps)
     rate = spikes.picture() / np.float32(steps)
     homography = find_homography(gray, rate)

@@ -12,7 +12,7 @@ from vrtspike.data.calibration.homography import warp_to_sensor
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table, read_exposures
 from vrtspike.data.raw.layouts.files import SENSOR_FILE, STREAM_FILE
 from vrtspike.data.raw.layouts.folders import match_frames
-from vrtspike.data.raw.spikes import count_spike_frames
+from vrtspike.data.raw.spikes import count_steps
 from vrtspike.data.simulation.sequence import frame_files
 from vrtspike.io.files import atomic_write_text, replaced_folder
 from vrtspike.io.images import read_rgb, write_png
@@ -77,7 +77,7 @@ def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposu
     spikes = source / STREAM_FILE
     if not spikes.is_file():
         raise DataError(f"{spikes}: no such file; expected the spikes of the sequence")
-    total = count_spike_frames(spikes, *calibration.file_size)
+    total = count_steps(spikes, *calibration.file_size)
     offset = 0.0 if calibration.offset is None else calibration.offset.offset_steps
     exposures = {}
     outside = []

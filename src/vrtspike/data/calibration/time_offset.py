@@ -18,7 +18,7 @@ from vrtspike.data.checks.similarity import find_peak
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, read_exposures
 from vrtspike.data.raw.layouts.files import STREAM_FILE
 from vrtspike.data.raw.layouts.folders import match_frames
-from vrtspike.data.raw.spikes import Sensor, count_spike_frames
+from vrtspike.data.raw.spikes import Sensor, count_steps
 from vrtspike.data.simulation.sequence import frame_files
 from vrtspike.io.images import read_gray
 from vrtspike.system.errors import DataError
@@ -106,7 +106,7 @@ def _offset_range(
     Raises:
         DataError: if exposures take all steps.
     """
-    total = count_spike_frames(moving / STREAM_FILE, *sensor.size)
+    total = count_steps(moving / STREAM_FILE, *sensor.size)
     low = max(-max_steps, -min(exposure.start for exposure in exposures.values()))
     high = min(max_steps, total - max(exposure.stop for exposure in exposures.values()))
     if high <= low:

@@ -128,7 +128,7 @@ class Alignment:
         return self.assessable and self.matches and is_clear
 
 
-def center_tolerance(spike_frames: int) -> float:
+def center_tolerance(steps: int) -> float:
     """Return the tolerance of a sequence's median centre in steps: T / 8, at least 4.
 
     Cameras whose sharp frame is at T / 2 (4 steps later) pass; spikes shifted by two source
@@ -137,7 +137,7 @@ def center_tolerance(spike_frames: int) -> float:
     >>> center_tolerance(88)
     11.0
     """
-    return max(4.0, spike_frames / 8)
+    return max(4.0, steps / 8)
 
 
 def align(

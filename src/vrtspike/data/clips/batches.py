@@ -48,17 +48,39 @@ def prepare_batch(
             of the batch are then ignored.
         device: device of the model.
     """
-    blur = unit_frames(batch.blur.to(device, non_blocking=True))
+    blur, voxels = model_inputs(batch.blur, batch.spikes, statistics, device)
     sharp = unit_frames(batch.sharp.to(device, non_blocking=True))
-    if statistics is None or batch.spikes is None:
-        return ClipBatch(blur, sharp, voxels=None)
-    spikes = BinnedSpikes(*(tensor.to(device, non_blocking=True) for tensor in batch.spikes))
+    return ClipBatch(blur, sharp, voxels)
+
+
+def model_inputs(
+    blur: torch.Tensor,
+    spikes: BinnedSpikes | None,
+    statistics: Statistics | None,
+    device: torch.device | str,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Move the frames and spikes of a batch to the device as they were read and convert them there.
+
+    Args:
+        blur: uint8 (B, T, H, W, 3), or float32 from 0 to 255.
+        spikes: spikes of these T frames, or of T + 2, one more on either side; None without.
+        statistics: statistics of the training split; None ignores the spikes.
+        device: device of the model.
+
+    Returns:
+        the frames, float32 (B, T, 3, H, W) from 0 to 1; and the voxels, float32 (B, T, K, h, w) or
+        (B, T + 2, K, h, w), standardised: None without spikes.
+    """
+    frames = unit_frames(blur.to(device, non_blocking=True))
+    if statistics is None or spikes is None:
+        return frames, None
+    spikes = BinnedSpikes(*(tensor.to(device, non_blocking=True) for tensor in spikes))
     voxels = normalize_counts(
         spikes.counts, spikes.bin_steps, spikes.gain, statistics.mean, statistics.std
     )
-    if voxels.shape[1] != blur.shape[1]:
+    if voxels.shape[1] != frames.shape[1]:
         voxels = fill_absent_neighbors(voxels, spikes.has_neighbors)
-    return ClipBatch(blur, sharp, voxels)
+    return frames, voxels
 
 
 def unit_frames(frames: torch.Tensor) -> torch.Tensor:

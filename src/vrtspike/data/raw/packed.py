@@ -104,8 +104,8 @@ def _count_few(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return np.add.reduce(spread.view(np.uint64).reshape(bits.shape), axis=0)
 
 
-def pack_frames(spikes: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """Return the bytes of each spike frame in a file.
+def pack_steps(spikes: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """Return the bytes of each step in a file.
 
     Args:
         spikes: (T, H, W) of 0 and 1, top row first.

@@ -17,7 +17,7 @@ from vrtspike.data.raw.layouts.folders import MAX_LINES, match_frames
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.numbering import frame_order
-from vrtspike.data.raw.spikes import Sensor, count_spike_frames, npz_sensor
+from vrtspike.data.raw.spikes import Sensor, count_steps, npz_sensor
 from vrtspike.system.errors import DataError, first_few
 
 
@@ -142,7 +142,7 @@ def find_recordings(
     for name, path in paths.items():
         file = root / path
         try:
-            total = count_spike_frames(file, *size)
+            total = count_steps(file, *size)
             if exposures is None:
                 steps = _equal_part(file, total, frames[path], size)
                 exposure = layout.exposure_of(steps, file).moved(ends[path])

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.raw.layouts.files import SensorArea
-from vrtspike.data.raw.packed import PackedSpikes, pack_frames
+from vrtspike.data.raw.packed import PackedSpikes, pack_steps
 from vrtspike.io.files import atomic_write_bytes, file_stamp, placeholder_fault, refuse_pipe
 from vrtspike.system.errors import DataError
 
@@ -82,13 +82,13 @@ def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
     return down
 
 
-def frame_bytes(height: int, width: int) -> int:
-    """Return bytes of one spike frame.
+def step_bytes(height: int, width: int) -> int:
+    """Return bytes of one step.
 
     Raises:
         DataError: if the size is not positive or a frame does not fill whole bytes.
 
-    >>> frame_bytes(250, 400)
+    >>> step_bytes(250, 400)
     12500
     """
     if min(height, width) <= 0 or height * width % 8:
@@ -99,8 +99,8 @@ def frame_bytes(height: int, width: int) -> int:
     return height * width // 8
 
 
-def count_spike_frames(path: Path, height: int, width: int) -> int:
-    """Count the spike frames T of a file; only its size is read.
+def count_steps(path: Path, height: int, width: int) -> int:
+    """Count the steps T of a file; only its size is read.
 
     Raises:
         DataError: if the file is missing, empty, or its size is not a whole number of frames.
@@ -113,7 +113,7 @@ def count_spike_frames(path: Path, height: int, width: int) -> int:
                 "check the sensor size"
             )
         return shape[0]
-    per_frame = frame_bytes(height, width)
+    per_frame = step_bytes(height, width)
     try:
         refuse_pipe(path)
         size = path.stat().st_size
@@ -141,14 +141,14 @@ def read_spikes(
     start: int = 0,
     count: int | None = None,
 ) -> NDArray[np.uint8]:
-    """Read spike frames.
+    """Read steps.
 
     Args:
         path: a ``.dat`` or ``.npz`` file.
         height: rows of the sensor.
         width: columns of a row in the file.
-        start: first spike frame to read.
-        count: number of spike frames; None reads to the end.
+        start: first step to read.
+        count: number of steps; None reads to the end.
 
     Returns:
         uint8 (T, height, width) of 0 and 1, top row first.
@@ -174,15 +174,15 @@ class Sensor(NamedTuple):
     area: SensorArea
 
     def read(self, path: Path, start: int = 0, count: int | None = None) -> PackedSpikes:
-        """Read the picture of spike frames, packed; errors as of :func:`read_spikes`.
+        """Read the picture of steps, packed; errors as of :func:`read_spikes`.
 
         Args:
             path: a ``.dat`` or ``.npz`` file.
-            start: first spike frame to read.
-            count: number of spike frames; None reads to the end.
+            start: first step to read.
+            count: number of steps; None reads to the end.
         """
         height, width = self.size
-        total = count_spike_frames(path, height, width)
+        total = count_steps(path, height, width)
         stop = total if count is None else start + count
         if not 0 <= start <= stop <= total:
             raise DataError(
@@ -190,13 +190,13 @@ class Sensor(NamedTuple):
                 f"of {height} x {width}"
             )
         if is_npz(path):
-            frames = npz_frames(path)[start:stop]
+            frames = npz_steps(path)[start:stop]
         else:
-            frames = _read_dat(path, frame_bytes(height, width), start, stop)
+            frames = _read_dat(path, step_bytes(height, width), start, stop)
         return self._crop(frames)
 
     def _crop(self, frames: NDArray[np.uint8]) -> PackedSpikes:
-        """Crop spike frames (T, bytes of a frame) to the picture, top row first."""
+        """Crop steps (T, bytes of a step) to the picture, top row first."""
         height, width = self.size
         area = self.area
         rows = slice(area.top, area.top + area.rows)
@@ -212,7 +212,7 @@ class Sensor(NamedTuple):
 
 
 def _read_dat(path: Path, nbytes: int, start: int, stop: int) -> NDArray[np.uint8]:
-    """Read spike frames of a ``.dat`` file: (T, ``nbytes``), ``nbytes`` being those of a frame.
+    """Read steps of a ``.dat`` file: (T, ``nbytes``), ``nbytes`` being those of a step.
 
     Raises:
         DataError: if the file cannot be read.
@@ -238,10 +238,10 @@ def pack_spikes(spikes: NDArray[np.generic]) -> bytes:
     """
     if spikes.ndim != 3 or spikes.shape[0] == 0:
         raise DataError(f"spikes of shape {spikes.shape}: (T, H, W) with T >= 1 expected")
-    frame_bytes(spikes.shape[1], spikes.shape[2])
+    step_bytes(spikes.shape[1], spikes.shape[2])
     if spikes.dtype != np.bool_ and not ((spikes == 0) | (spikes == 1)).all():
         raise DataError("spikes hold values other than 0 and 1")
-    return pack_frames(spikes).tobytes()
+    return pack_steps(spikes).tobytes()
 
 
 def write_spikes(path: str | os.PathLike[str], spikes: NDArray[np.generic]) -> None:
@@ -280,10 +280,10 @@ def npz_sensor(path: Path) -> tuple[int, int] | None:
     return rows, columns
 
 
-def npz_frames(path: Path) -> NDArray[np.uint8]:
-    """Return the spike frames of an ``.npz`` file packed as in ``.dat``: (T, bytes of a frame).
+def npz_steps(path: Path) -> NDArray[np.uint8]:
+    """Return the steps of an ``.npz`` file packed as in ``.dat``: (T, bytes of a step).
 
-    To get to a step, all steps before it are unpacked; so the frames of the latest file are kept.
+    To get to a step, all steps before it are unpacked; so those of the latest file are kept.
 
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
@@ -293,7 +293,7 @@ def npz_frames(path: Path) -> NDArray[np.uint8]:
 
 @functools.lru_cache(maxsize=1)
 def _read_frames(path: Path, stamp: object) -> NDArray[np.uint8]:
-    """Read all spike frames.
+    """Read all steps.
 
     Args:
         path: path of the file.
@@ -301,15 +301,15 @@ def _read_frames(path: Path, stamp: object) -> NDArray[np.uint8]:
     """
     with _open_array(path) as (stream, shape, dtype):
         count, height, width = shape
-        step_bytes = height * width * dtype.itemsize
+        unpacked_bytes = height * width * dtype.itemsize
         blocks = []
         for first in range(0, count, _BLOCK_STEPS):
             steps = min(count - first, _BLOCK_STEPS)
-            values = np.frombuffer(stream.read(steps * step_bytes), dtype)
+            values = np.frombuffer(stream.read(steps * unpacked_bytes), dtype)
             spikes = values.reshape(steps, height, width)
             if not ((spikes == 0) | (spikes == 1)).all():
                 raise DataError(f"{path}: {KEY} holds values other than 0 and 1")
-            blocks.append(pack_frames(spikes))
+            blocks.append(pack_steps(spikes))
         # At the end of the file zipfile compares its checksum.
         if stream.read(1):
             raise ValueError("more than the array that its header announces")

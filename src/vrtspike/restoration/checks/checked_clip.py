@@ -9,7 +9,7 @@ from functools import cached_property
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.restoration.checks.clip_check import find_doubts
 from vrtspike.restoration.checks.outside_training import LimitCheck, compare_with_limits
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class CheckedClip:
             outside the limits.
     """
 
-    source: GivenClip
+    source: InputClip
     limits: LimitCheck
     notes: tuple[str, ...]
 
@@ -45,7 +45,7 @@ class CheckedClip:
 
 
 def check_clip(
-    source: GivenClip, trained: RecordingLimits | None, *, keeps_16_bits: bool, anyway: bool
+    source: InputClip, trained: RecordingLimits | None, *, keeps_16_bits: bool, anyway: bool
 ) -> CheckedClip:
     """Check a clip against the recordings that a model was trained on.
 
@@ -58,15 +58,15 @@ def check_clip(
     Raises:
         DataError: if the recording lies far outside, or cannot be read.
     """
-    pictures = source.pictures
-    location = str(pictures.location)
+    clip_frames = source.frames
+    location = str(clip_frames.location)
     limits = compare_with_limits(trained, source)
     if not anyway:
         limits.require_near(location)
     notes = []
-    if pictures.conversion:
-        notes.append(f"{location}: {pictures.conversion}")
-    if pictures.bits > 8 and not keeps_16_bits:
+    if clip_frames.conversion:
+        notes.append(f"{location}: {clip_frames.conversion}")
+    if clip_frames.bits > 8 and not keeps_16_bits:
         notes.append(
             f"{location}: an ONNX model takes 8 bits: frames are rounded before they are restored"
         )

@@ -12,7 +12,7 @@ from vrtspike.data.checks.alignment import align, center_tolerance, mismatch, mi
 from vrtspike.data.exposure import EXPOSURE_TABLE
 from vrtspike.io.images import luma
 from vrtspike.restoration.inputs.clip_spikes import ClipSpikes
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.system.errors import list_faults
 
 _TIMED_FRAMES = 8
@@ -23,7 +23,7 @@ _SINGLE_FRAME = 2.0
 """Tolerance of a single frame, as a multiple of that of a whole clip: its time is less certain."""
 
 
-def find_doubts(clip: GivenClip) -> dict[int | None, str]:
+def find_doubts(clip: InputClip) -> dict[int | None, str]:
     """Check the spikes of a clip against its frames.
 
     Reads every spike file. An exposure of a single step is left out: it is not a picture that could
@@ -79,25 +79,25 @@ def doubts_message(doubts: Sequence[str]) -> str:
     return list_faults(title, doubts, advice, limit=10)
 
 
-def _gray(clip: GivenClip, index: int) -> NDArray[np.uint8]:
-    return luma(clip.pictures.frame(index)).astype(np.uint8)
+def _gray(clip: InputClip, index: int) -> NDArray[np.uint8]:
+    return luma(clip.frames.frame(index)).astype(np.uint8)
 
 
-def _mismatches(clip: GivenClip, spikes: ClipSpikes, indices: Sequence[int]) -> dict[int, str]:
+def _mismatches(clip: InputClip, spikes: ClipSpikes, indices: Sequence[int]) -> dict[int, str]:
     """Return messages on the frames that their spikes do not show, by number."""
     size = (int(clip.size[0] / clip.ratio), int(clip.size[1] / clip.ratio))
     faults = {}
     for number in indices:
         frame = spikes.frames[number]
         alignment = align(frame.read(frame.exposure), _gray(clip, number), blurry=True)
-        fault = mismatch(alignment, str(frame.path), clip.pictures.describe(number), size)
+        fault = mismatch(alignment, str(frame.path), clip.frames.describe(number), size)
         if fault:
             faults[number] = fault
     return faults
 
 
 def _offsets(
-    clip: GivenClip, spikes: ClipSpikes, indices: Sequence[int], reach: float = 0.5
+    clip: InputClip, spikes: ClipSpikes, indices: Sequence[int], reach: float = 0.5
 ) -> dict[int, float]:
     """Return steps from the exposures of frames to the spikes most like them.
 
@@ -120,7 +120,7 @@ def _offsets(
     return offsets
 
 
-def _wrong_exposure(clip: GivenClip, spikes: ClipSpikes, index: int, offset: float) -> str:
+def _wrong_exposure(clip: InputClip, spikes: ClipSpikes, index: int, offset: float) -> str:
     """Return the message on a single frame whose exposure is wrong."""
     frame = spikes.frames[index]
     table = next((path for path in spikes.files if path.name == EXPOSURE_TABLE), None)

@@ -1,6 +1,6 @@
 """Metrics of a restored frame without a sharp one: agreement with its blurry frame and spikes.
 
-This module has two metrics of its own, and those of :func:`load_no_reference`. Each is also
+This module has three metrics of its own, and those of :func:`load_no_reference`. Each is also
 measured on the blurry frame, which a restored one has to exceed:
 
 - **re-blur**: a blurry frame is the mean of the light while the shutter was open, and the spikes
@@ -9,11 +9,12 @@ measured on the blurry frame, which a restored one has to exceed:
 - **agreement**: correlation of the restored frame with the spikes in a short window about the sharp
   instant, both band-passed as in the check of raw data; and in windows outside the shutter, which a
   restored frame of the right instant resembles less.
+- **unseen agreement** (:func:`unseen_agreement`): correlation with spikes outside the input of the
+  model, square by square. Each square is moved to its best match, because the scene has moved by
+  then.
 
-Both measures use spikes that the model has seen, so noise of these spikes in the restored frame
-raises the measures. :func:`unseen_agreement` does not: it compares with spikes outside the input of
-the model, square by square. Each square is moved to its best match, because the scene has moved by
-then.
+The first two use spikes that the model has seen, so noise of these spikes in the restored frame
+raises them, and not the third.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.config.tasks import Metric
 from vrtspike.data.checks.alignment import WINDOW, correlation_curve
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
@@ -32,8 +34,35 @@ from vrtspike.data.spike_reconstruction import tfp
 from vrtspike.data.voxels.gain import GainMeter
 from vrtspike.io.images import luma, shrink
 from vrtspike.restoration.inputs.clip_spikes import FrameSpikes
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.system.errors import ConfigError, DataError
+
+REBLUR = Metric(
+    "reblur",
+    "Blurred again",
+    "PSNR between the blurry frame and the restored one, blurred again as the spikes measure",
+    unit="dB",
+    decimals=2,
+)
+AGREEMENT = Metric(
+    "agreement",
+    "Correlation with the spikes",
+    "correlation with the spikes around the sharp instant, from -1 to 1",
+    decimals=3,
+)
+AGREEMENT_OUTSIDE = Metric(
+    "agreement_outside",
+    "Correlation with the spikes outside the open shutter",
+    "mean correlation with the spikes before and after the exposure, from -1 to 1",
+    decimals=3,
+    larger_is_better=False,
+)
+UNSEEN = Metric(
+    "unseen",
+    "Agreement with unseen spikes",
+    "correlation with spikes outside the exposure, which the model has not read, from -1 to 1",
+    decimals=3,
+)
 
 SMOOTHING = 2.0
 """Standard deviation, in spike pixels, of the Gaussian that smooths re-blurred frames."""
@@ -123,14 +152,14 @@ def _measurement(
 
 
 def _residual(blur: Image, restored: Image, difference: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Error (h, w) of the restored frame with the difference added against the blurry frame."""
+    """Return the error (h, w) of the restored frame, blurred again, against the blurry frame."""
     size = difference.shape
     error = shrink(luma(restored), *size) + difference - shrink(luma(blur), *size)
     return np.asarray(cv2.GaussianBlur(error, (0, 0), SMOOTHING), np.float32)
 
 
 def _decibels(residual: NDArray[np.float32]) -> float:
-    """PSNR of a residual."""
+    """Return the PSNR of a residual."""
     return float(10 * np.log10(255**2 / max(float(np.square(residual).mean()), 1e-6)))
 
 
@@ -147,7 +176,7 @@ def _agreement(
     return inside, float(curve[outside].mean())
 
 
-def unseen_agreement(clip: GivenClip, index: int, frames: Sequence[Image]) -> list[float] | None:
+def unseen_agreement(clip: InputClip, index: int, frames: Sequence[Image]) -> list[float] | None:
     """Return agreement of pictures of one frame with spikes that the model has not seen.
 
     The mean over squares of the sensor of the largest correlation with the spikes of
@@ -181,7 +210,7 @@ def unseen_agreement(clip: GivenClip, index: int, frames: Sequence[Image]) -> li
     return agreements
 
 
-def _unseen_windows(clip: GivenClip, index: int) -> list[Exposure]:
+def _unseen_windows(clip: InputClip, index: int) -> list[Exposure]:
     """Return windows next to the model's input of a frame that are in no frame's input."""
     if clip.spikes is None:
         return []

@@ -18,9 +18,9 @@ from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import to_8_bit
 from vrtspike.restoration.checks.no_reference import unseen_agreement
-from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
+from vrtspike.restoration.inputs.clip_source import ClipSource
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.system.errors import DataError, list_faults
 
 TOLERANCES = {"gain": 1.25, "rate": 1.5, "ratio": 1.0, "steps": 1.25}
@@ -127,37 +127,38 @@ class LimitCheck:
             "pooled": POOLED if self.is_pooled else 1,
         }
 
-    def adapt(self, clip: GivenClip) -> FrameSource:
+    def adapt(self, clip: InputClip) -> ClipSource:
         """Return the clip as input of the model: its spikes averaged if they are too few."""
         return PooledClip(clip) if self.is_pooled else clip
 
 
-class PooledClip(FrameSource):
+class PooledClip(ClipSource):
     """A clip whose spikes are averaged over squares of pixels.
 
     Counts stay integers: they and the steps of their bins are multiplied by the same number.
     """
 
-    def __init__(self, clip: GivenClip) -> None:
+    def __init__(self, clip: InputClip) -> None:
         super().__init__(clip.names, clip.size, clip.ratio)
         self.bits = clip.bits
         self._clip = clip
 
-    def read(self, frames: slice) -> Frames:
-        """Return consecutive frames, with averaged counts."""
-        window = dict(self._clip.read(frames))
-        steps = window["bin_steps"].astype(np.int64)
-        factor = min(POOLED**2, 255 // int(steps.max()))
-        window["counts"] = _pool(window["counts"], factor)
-        window["bin_steps"] = (factor * steps).astype(np.uint8)
-        return window
+    def blurry_frames(self, frames: slice) -> NDArray[Any]:
+        """Return consecutive frames of the clip."""
+        return self._clip.blurry_frames(frames)
+
+    def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return averaged counts, and the steps of their bins."""
+        counts, bin_steps = self._clip.count_spikes(frames)
+        factor = min(POOLED**2, 255 // int(bin_steps.max()))
+        return _pool(counts, factor), (factor * bin_steps.astype(np.int64)).astype(np.uint8)
 
     def gain(self) -> float | None:
         """Return the gain of the clip."""
         return self._clip.gain()
 
 
-def compare_with_limits(limits: RecordingLimits | None, clip: GivenClip) -> LimitCheck:
+def compare_with_limits(limits: RecordingLimits | None, clip: InputClip) -> LimitCheck:
     """Compare a recording with the limits of a model; reads all frames and spikes.
 
     Nothing is compared without limits, without spikes, or with simulated spikes.
@@ -185,7 +186,7 @@ def compare_with_limits(limits: RecordingLimits | None, clip: GivenClip) -> Limi
     return LimitCheck(limits, recording, tuple(messages), grain)
 
 
-def is_worse(clip: GivenClip, index: int, restored: Image | NDArray[np.uint16]) -> bool:
+def is_worse(clip: InputClip, index: int, restored: Image | NDArray[np.uint16]) -> bool:
     """Return True if a restored frame fits unseen spikes less than the blurry one.
 
     Args:
@@ -196,7 +197,7 @@ def is_worse(clip: GivenClip, index: int, restored: Image | NDArray[np.uint16]) 
     Returns:
         False also if the model has seen everything that was recorded.
     """
-    frames = [clip.pictures.frame(index), to_8_bit(restored)]
+    frames = [clip.frames.frame(index), to_8_bit(restored)]
     agreements = unseen_agreement(clip, index, frames)
     return agreements is not None and agreements[1] < agreements[0]
 

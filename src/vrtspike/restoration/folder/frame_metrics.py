@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -13,20 +13,26 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from vrtspike.config.tasks import Metric
 from vrtspike.data.checks.consistency import Consistency
 from vrtspike.data.checks.frame_views import FrameView, view_picture
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.video import video_file
 from vrtspike.io.files import finite_or_null
 from vrtspike.io.images import read_picture, to_8_bit
-from vrtspike.metrics.psnr import psnr
-from vrtspike.metrics.ssim import ssim
-from vrtspike.restoration.checks.no_reference import no_reference_metrics, unseen_agreement
+from vrtspike.metrics.psnr import PSNR, psnr
+from vrtspike.metrics.ssim import SSIM, ssim
+from vrtspike.restoration.checks.no_reference import (
+    AGREEMENT,
+    REBLUR,
+    UNSEEN,
+    no_reference_metrics,
+    unseen_agreement,
+)
 from vrtspike.restoration.checks.outside_training import LimitCheck, kept_frames_warning
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
-from vrtspike.restoration.inputs.clip_frames import Pictures
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.folder.opened_request import RestoredClip
+from vrtspike.restoration.folder.record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.system.errors import list_faults
 from vrtspike.system.progress_bar import Progresses
 
@@ -34,25 +40,18 @@ Scores: TypeAlias = Mapping[str, Callable[[Image], float]]
 """Metrics of a frame alone, uint8 (H, W, 3), by their names."""
 
 
-@dataclass(frozen=True)
-class RestoredClip:
-    """A clip with its restored frames on disk.
-
-    Attributes:
-        source: blurry frames and spikes.
-        sharp: the sharp frames, if any.
-        files: the restored frames.
-        with_spikes: compare with the spikes.
-    """
-
-    source: GivenClip
-    sharp: Pictures | None
-    files: Sequence[Path]
-    with_spikes: bool
+FRAME_METRICS: tuple[Metric, ...] = (
+    replace(PSNR, definition="against the sharp frame"),
+    replace(SSIM, definition="against the sharp frame"),
+    AGREEMENT,
+    REBLUR,
+    UNSEEN,
+)
+"""Metrics of blurry and restored frames; the first that was measured ranks the frames."""
 
 
 def measure_and_write_videos(
-    request: Request, clip: RestoredClip, scores: Scores, progress: Progresses
+    request: RestoreRequest, clip: RestoredClip, scores: Scores, progress: Progresses
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure the restored frames on disk and write the videos.
 
@@ -74,14 +73,14 @@ def measure_and_write_videos(
             opened, request.side_by_side, request.output / SIDE_BY_SIDE, clip
         )
         for index, (name, path) in enumerate(zip(clip.source.names, clip.files, strict=True)):
-            blur = clip.source.pictures.frame(index)
+            blur = clip.source.frames.frame(index)
             restored = to_8_bit(read_picture(path).rgb)
             images = [blur, restored]
             truth = None
             if clip.sharp is not None:
                 truth = clip.sharp.frame(index)
                 images.append(truth)
-                blurry_view = view_picture(clip.source.pictures.describe(index), blur)
+                blurry_view = view_picture(clip.source.frames.describe(index), blur)
                 sharp_view = view_picture(clip.sharp.describe(index), truth)
                 check.add(FrameView(blurry_view, sharp_view))
             if restored_video is not None:
@@ -101,7 +100,7 @@ def _open_video(
     """Open a video with the time stamps of the clip; None if it is not wanted."""
     if not is_wanted:
         return None
-    return opened.enter_context(video_file(path, like=clip.source.pictures.video))
+    return opened.enter_context(video_file(path, like=clip.source.frames.video))
 
 
 def measure_frame(

@@ -18,13 +18,12 @@ from vrtspike.io.images import write_png
 from vrtspike.restoration.checks.checked_clip import CheckedClip
 from vrtspike.restoration.checks.clip_check import doubts_message
 from vrtspike.restoration.folder.frame_metrics import (
-    RestoredClip,
     Scores,
     measure_and_write_videos,
     worse_frames_by_metric,
 )
-from vrtspike.restoration.folder.job import RestoreJob
-from vrtspike.restoration.folder.result_record import (
+from vrtspike.restoration.folder.opened_request import OpenedRequest
+from vrtspike.restoration.folder.record import (
     RESTORE_RECORD,
     SCHEMA,
     ModelEntry,
@@ -38,7 +37,7 @@ from vrtspike.restoration.folder.result_record import (
 )
 from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
 from vrtspike.restoration.inputs.clip_frames import picture_files
-from vrtspike.restoration.inputs.given_clip import GivenClip
+from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.system.errors import list_faults, printable
 from vrtspike.system.progress_bar import Progresses
 
@@ -49,13 +48,13 @@ Note = Callable[[str], None]
 
 
 class OutputFolder:
-    """The folder that a job writes, with what an earlier call has written there.
+    """The folder that a restoration writes, with what an earlier call has written there.
 
-    A job that was interrupted is continued: frames that are there stay. Every frame is written as
+    One that was interrupted is continued: frames that are there stay. Every frame is written as
     a whole or not at all. Nothing is removed or written before :meth:`begin`.
 
     Args:
-        job: the request and its inputs.
+        opened: the request and its inputs.
         model: ``name``, ``fingerprint`` and SHA-256 of the ``weights`` of the model.
         precision: type of its matrix products.
         note: called with notes and warnings for the user.
@@ -69,19 +68,21 @@ class OutputFolder:
             to be overwritten.
     """
 
-    def __init__(self, job: RestoreJob, model: ModelEntry, precision: str, note: Note) -> None:
-        self._job = job
+    def __init__(
+        self, opened: OpenedRequest, model: ModelEntry, precision: str, note: Note
+    ) -> None:
+        self._opened = opened
         self._note = note
-        self._record_file = job.request.output / RESTORE_RECORD
-        self._identity = _identity(job, model, precision)
+        self._record_file = opened.request.output / RESTORE_RECORD
+        self._identity = _identity(opened, model, precision)
         earlier = read_earlier_record(self._record_file)
         self._continued: dict[str, Any] = {}
-        if not job.request.overwrite:
+        if not opened.request.overwrite:
             self._continued = continued_record(
-                job.request.output, self._identity, earlier, job.request.tile
+                opened.request.output, self._identity, earlier, opened.request.tile
             )
         self._recorded = recorded_results(earlier)
-        require_replaceable(job.request.output, job.results, self._recorded)
+        require_replaceable(opened.request.output, opened.results, self._recorded)
         self.record: RestoreRecord
         self.missing: Sequence[int] = ()
 
@@ -94,11 +95,11 @@ class OutputFolder:
         """Remove results that are to be overwritten, note what the user should know, and record it.
 
         Args:
-            clip: the checked clip of the job.
+            clip: the checked clip.
             tiling: its tiling.
             device: type of the device that computes.
         """
-        request = self._job.request
+        request = self._opened.request
         if request.overwrite:
             remove_results(request.output, self._recorded, self._note)
             self._recorded = []
@@ -106,7 +107,7 @@ class OutputFolder:
             _note_lost_parts(clip.source, self._note)
         for message in clip.notes:
             self._note(message)
-        files = self._job.files
+        files = self._opened.files
         self.missing = [number for number, path in enumerate(files) if not path.exists()]
         if self._continued:
             present = len(files) - len(self.missing)
@@ -127,7 +128,7 @@ class OutputFolder:
             "device": device,
             "limits": clip.limits.contents(),
             "seconds_per_frame": self._continued.get("seconds_per_frame"),
-            "written": sorted({*self._job.results, *self._recorded}),
+            "written": sorted({*self._opened.results, *self._recorded}),
             "doubts": self._continued.get("doubts", []),
             "doubtful": self._continued.get("doubtful", []),
         }
@@ -145,7 +146,7 @@ class OutputFolder:
 
     def write_frames(self, images: Iterable[NDArray[np.uint8] | NDArray[np.uint16]]) -> None:
         """Write the missing frames, (H, W, 3) RGB, which are restored while they are written."""
-        files = self._job.files
+        files = self._opened.files
         started = time.monotonic()
         for number, image in zip(self.missing, images, strict=True):
             write_png(files[number], image)
@@ -155,19 +156,14 @@ class OutputFolder:
         """Measure all frames, write the videos, and record the metrics and verdicts.
 
         Args:
-            clip: the checked clip of the job.
+            clip: the checked clip.
             scores: metrics of a frame alone, by their names.
             progress: opens the progress of this step.
         """
-        restored = RestoredClip(
-            self._job.source,
-            self._job.sharp,
-            self._job.files,
-            # Metrics from spikes that do not fit the frames look good but are meaningless.
-            with_spikes=not self.record["doubts"],
-        )
+        # Metrics from spikes that do not fit the frames look good and mean nothing.
+        restored = self._opened.restored_clip(with_spikes=not self.record["doubts"])
         self.record["frames"], misfits = measure_and_write_videos(
-            self._job.request, restored, scores, progress
+            self._opened.request, restored, scores, progress
         )
         self.record["verdicts"] = worse_frames_by_metric(self.record["frames"], clip.limits)
         self._write_record()
@@ -183,14 +179,14 @@ class OutputFolder:
         write_json(self._record_file, self.record)
 
 
-def _identity(job: RestoreJob, model: ModelEntry, precision: str) -> RecordIdentity:
+def _identity(opened: OpenedRequest, model: ModelEntry, precision: str) -> RecordIdentity:
     """Return entries of the record that are equal if frames of two calls belong together."""
-    request = job.request
+    request = opened.request
     frames = picture_files(request.frames) if request.frames.is_dir() else [request.frames]
     origin = NO_SPIKES
     spike_files: Sequence[Path] = []
     sensor = None
-    spikes = job.source.spikes
+    spikes = opened.source.spikes
     if spikes is not None:
         origin = spikes.origin
         spike_files = spikes.files
@@ -210,9 +206,9 @@ def _identity(job: RestoreJob, model: ModelEntry, precision: str) -> RecordIdent
     }
 
 
-def _note_lost_parts(source: GivenClip, note: Note) -> None:
+def _note_lost_parts(source: InputClip, note: Note) -> None:
     """Note the parts of a video file that its restored videos lack."""
-    video = source.pictures.video
+    video = source.frames.video
     if video is None:
         return
     if not video.timed:

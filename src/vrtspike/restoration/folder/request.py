@@ -1,4 +1,7 @@
-"""The request to restore a clip into a folder: all options in one place."""
+"""The request to restore a clip into a folder: all options in one place.
+
+It takes no large package, so that a command line makes one at once.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Request:
+class RestoreRequest:
     """The inputs and options of a restoration into a folder.
 
     The command line and :meth:`~vrtspike.restoration.trained_model.TrainedModel.restore_folder`
@@ -22,7 +25,7 @@ class Request:
         sensor: rows and columns of recorded spikes; None as for
             :func:`~vrtspike.restoration.inputs.clip_spikes.recorded_spikes`.
         layout: name of the layout that gives exposures; None as for
-            :func:`~vrtspike.restoration.inputs.given_clip.open_clip`.
+            :func:`~vrtspike.restoration.inputs.input_clip.open_clip`.
         sharp: folder that holds sharp frames of the same names, to compare with.
         video: write ``restored.mp4``.
         side_by_side: write ``side_by_side.mp4``: blurry, restored, sharp if given.

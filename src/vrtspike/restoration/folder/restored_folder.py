@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.restoration.folder.frame_metrics import mean_metric, worse_frames_warnings
-from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, RestoreRecord
+from vrtspike.config.tasks import Metric
+from vrtspike.restoration.checks.no_reference import AGREEMENT_OUTSIDE
+from vrtspike.restoration.folder.frame_metrics import (
+    FRAME_METRICS,
+    mean_metric,
+    worse_frames_warnings,
+)
+from vrtspike.restoration.folder.record import RESTORE_RECORD, RESTORED, RestoreRecord
 from vrtspike.restoration.inference.tiling import Tiling
 
 if TYPE_CHECKING:
@@ -16,15 +22,6 @@ if TYPE_CHECKING:
 
 WARNING = "warning: "
 """Prefix of the messages that are warnings."""
-
-_TITLES = {
-    "psnr": "mean PSNR, dB",
-    "reblur": "blurred again as the spikes tell, PSNR to the blurry frames, dB",
-    "agreement": "correlation with the spikes at the sharp instant",
-    "unseen": "agreement with spikes that the model has not seen",
-    "agreement_outside": "correlation with the spikes outside the open shutter",
-}
-"""Metrics whose means are shown, of blurry and of restored frames."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,13 +71,14 @@ class RestoredFolder:
     def summary(self) -> list[str]:
         """Return means of metrics, verdicts and the place of the results, in lines of text."""
         lines = []
-        for name, title in (_TITLES | {name: name for name in self.no_reference}).items():
-            restored = mean_metric(self._frames, name)
+        others = [Metric(name, name, "", decimals=2) for name in self.no_reference]
+        for metric in (*FRAME_METRICS, AGREEMENT_OUTSIDE, *others):
+            restored = mean_metric(self._frames, metric.name)
             if restored is None:
                 continue
-            blurry = mean_metric(self._frames, f"{name}_blur")
-            before = "" if blurry is None else f"{blurry:.2f} -> "
-            lines.append(f"{title}: {before}{restored:.2f}")
+            blurry = mean_metric(self._frames, f"{metric.name}_blur")
+            before = "" if blurry is None else f"{blurry:{metric.format}} -> "
+            lines.append(f"{metric.label}, mean: {before}{restored:{metric.format}}")
         if self.record["doubts"]:
             lines.append("metrics from the spikes: left out, as the spikes do not fit the frames")
         lines += worse_frames_warnings(self.record["verdicts"])

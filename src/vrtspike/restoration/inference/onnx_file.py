@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.restoration.inference.tiling import InputArrays, TileRestorer
+from vrtspike.data.clips.samples import BinnedSpikes
+from vrtspike.restoration.inference.tiling import TileModel
+from vrtspike.restoration.inputs.clip_source import ClipWindow
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.errors import RunError
 
@@ -36,7 +38,7 @@ EMPTY_SEAL = (_PREFIX + _ZEROS).decode()
 _SEALED = re.compile(_PREFIX + rb"([0-9a-f]{64})")
 
 
-def read_onnx(path: Path) -> tuple[dict[str, Any], TileRestorer]:
+def read_onnx(path: Path) -> tuple[dict[str, Any], TileModel]:
     """Read a model that ``vrtspike export`` has written.
 
     Returns:
@@ -66,17 +68,46 @@ def read_onnx(path: Path) -> tuple[dict[str, Any], TileRestorer]:
     except (LookupError, TypeError, ValueError) as error:
         raise _unreadable(path, error) from error
 
-    def restore_tiles(batch: InputArrays) -> NDArray[np.float32]:
+    def restore_batch(batch: ClipWindow) -> NDArray[np.float32]:
         """Restore one tile after the other: the file has no axis for a batch and takes uint8."""
-        blur = np.rint(batch["blur"]).astype(np.uint8)
         restored = []
-        for index, frames in enumerate(blur):
-            inputs = {name: np.asarray(values[index]) for name, values in batch.items()}
-            inputs["blur"] = frames
-            restored.append(session.run(None, inputs)[0])
+        for index, frames in enumerate(np.rint(batch.blur.numpy()).astype(np.uint8)):
+            inputs = {"blur": frames}
+            first = 0
+            if batch.spikes is not None:
+                spikes = BinnedSpikes(*(values[index] for values in batch.spikes))
+                inputs, first = _with_frames_of_neighbors(frames, spikes)
+            restored.append(session.run(None, inputs)[0][first : first + len(frames)])
         return np.stack(restored)
 
-    return metadata, restore_tiles
+    return metadata, restore_batch
+
+
+def _with_frames_of_neighbors(
+    frames: NDArray[np.uint8], spikes: BinnedSpikes
+) -> tuple[dict[str, NDArray[Any]], int]:
+    """Return the inputs of a file, which takes the spikes of as many frames as there are.
+
+    Spikes of the frames before and after the window come with its first and last frame again.
+
+    Args:
+        frames: uint8 (T, H, W, 3).
+        spikes: spikes of these frames, or of T + 2.
+
+    Returns:
+        the inputs, and the position of the first frame among them.
+    """
+    counts = spikes.counts.numpy()
+    bin_steps = spikes.bin_steps.numpy()
+    before = 0
+    if len(counts) != len(frames):
+        before, after = map(int, spikes.has_neighbors)
+        present = slice(1 - before, len(counts) - 1 + after)
+        counts = counts[present]
+        bin_steps = bin_steps[present]
+        frames = np.pad(frames, ((before, after), (0, 0), (0, 0), (0, 0)), mode="edge")
+    gain = spikes.gain.numpy()
+    return {"blur": frames, "counts": counts, "bin_steps": bin_steps, "gain": gain}, before
 
 
 def _unreadable(path: Path, error: Exception) -> RunError:

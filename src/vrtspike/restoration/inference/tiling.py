@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
-from vrtspike.settings.evaluation import TileSettings
+from vrtspike.restoration.inputs.clip_source import ClipWindow
 from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.rounding import divide_up, round_up
@@ -31,6 +31,7 @@ class Tiling:
         overlap: pixels shared by neighbouring tiles, likewise a multiple, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
+        neighbors: read the spikes of the frame before and of the one after each window, too.
         fading: make tiles smaller if the same number of them suffices, and let tiles and windows
             fade into each other. If false, tiles are cut and joined as in VRT's test program: all
             tiles have ``size`` and meet in the middle of their overlap, and windows that overlap in
@@ -42,6 +43,7 @@ class Tiling:
     frames: int
     frames_overlap: int
     fading: bool = True
+    neighbors: bool = False
 
     def describe(self) -> str:
         """Return the tiles in words."""
@@ -50,13 +52,8 @@ class Tiling:
         return f"tiles of at most {self.size} pixels"
 
 
-InputArrays: TypeAlias = Mapping[str, NDArray[Any]]
-"""A batch of tiles as cameras give them: ``blur`` uint8 (B, T, H, W, 3), of 16-bit frames float32
-from 0 to 255; with spikes also ``counts`` (B, T, K, h, w), ``bin_steps`` uint8 (B, T, K) and
-``gain`` float32 (B,)."""
-
-TileRestorer: TypeAlias = Callable[[InputArrays], NDArray[np.float32]]
-"""Model that restores a batch, in PyTorch or ONNX; returns float32 (B, T, 3, H, W)."""
+TileModel: TypeAlias = Callable[[ClipWindow], NDArray[np.float32]]
+"""Model that restores a batch of tiles, in PyTorch or ONNX; returns float32 (B, T, 3, H, W)."""
 
 WeightedWindow: TypeAlias = tuple[slice, NDArray[np.float32]]
 """A window along one axis, with its weight in the result at each of its positions."""
@@ -75,19 +72,31 @@ a CPU, memory grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `bas
 make copies, and freed memory is fragmented."""
 
 
-def tiling_for(tile: TileSettings, clip_len: int) -> Tiling:
-    """Return the tiling of TEST.TILE.
+def tiling_for(settings: Settings) -> Tiling:
+    """Return the tiling of TEST.TILE, with DATA.CLIP_LEN frames in a window if it names none.
 
     A temporal window shares a sixth of its frames with the next one, at least one frame: two of 12,
-    as in VRT.
-
-    Args:
-        tile: the settings.
-        clip_len: frames of a temporal window if the settings name none.
+    as in VRT. Windows of a model that looks at the spikes of neighbouring frames share none: it
+    restores frames one by one, and gets these spikes with each window.
     """
-    frames = tile.FRAMES or clip_len
+    tile = settings.TEST.TILE
+    frames = tile.FRAMES or settings.DATA.CLIP_LEN
+    if _takes_neighbors(settings):
+        return Tiling(tile.SIZE, tile.OVERLAP, frames, frames_overlap=0, neighbors=True)
     frames_overlap = min(max(1, frames // 6), frames // 2)
     return Tiling(tile.SIZE, tile.OVERLAP, frames, frames_overlap)
+
+
+def _takes_neighbors(settings: Settings) -> bool:
+    """Return whether a model gets the spikes of the frames before and after a window.
+
+    One that was trained on single frames alone has learnt nothing of such spikes, and the control
+    with shuffled spikes takes those of other frames of the window.
+    """
+    model = settings.MODEL
+    is_trained = settings.DATA.NEIGHBOURS or settings.DATA.CLIP_LEN > 1
+    takes_them = model.USE_SPIKE and model.network.takes_neighbors
+    return takes_them and is_trained and not model.gives_other_spikes
 
 
 def tile_unit(ratio: int) -> int:
@@ -153,8 +162,9 @@ def fit_tiling(
     ratio: int,
     device: torch.device,
     tile: int | None = None,
+    extra_frames: int = 0,
 ) -> Tiling:
-    """TEST.TILE of a run, with tiles as large as the free memory allows.
+    """Return TEST.TILE of a run, with tiles as large as the free memory allows.
 
     Args:
         settings: settings of the run.
@@ -162,20 +172,25 @@ def fit_tiling(
         ratio: as for :func:`tile_unit`.
         device: the device that computes.
         tile: largest side of a tile in pixels, 0 for whole frames; None fits it to the memory.
+        extra_frames: frames that a model computes for a window beside its own, if the tiling has
+            neighbours.
 
     Raises:
         ConfigError: if ``tile`` is negative or does not fall on whole pixels of the sensor.
         RunError: if the memory is too small.
     """
     unit = tile_unit(ratio)
-    configured = tiling_for(settings.TEST.TILE, settings.DATA.CLIP_LEN)
+    configured = tiling_for(settings)
     tiling = replace(configured, size=0, overlap=round_up(configured.overlap, unit))
     if tile is None:
         memory = MEMORY_SHARES[device.type] * free_memory(device)
         pixels = int(memory / settings.MODEL.network.bytes_per_pixel)
+        if tiling.neighbors:
+            window = min(tiling.frames, shape[0])
+            pixels = pixels * window // (window + extra_frames)
         return replace(tiling, size=choose_size(shape, tiling, unit, pixels))
-    if tile < 0 or tile % ratio:
-        raise ConfigError(f"tile: found {tile}, expected 0 or a positive multiple of {ratio}")
+    if not isinstance(tile, int) or tile < 0 or tile % ratio:
+        raise ConfigError(f"tile: found {tile!r}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
         return tiling
     # The overlap is at most half of the tile, and an even number of the sensor's pixels.

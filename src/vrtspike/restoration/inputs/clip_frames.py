@@ -28,11 +28,11 @@ the frames of the one before it are compared with the restored ones."""
 _PLAIN_NAMES = ("blur", "blur_gamma", "frames")
 """Folder names that do not name a sequence; its parent folder does."""
 
-GivenFrames: TypeAlias = str | Path | NDArray[np.uint8]
+InputFrames: TypeAlias = str | Path | NDArray[np.uint8]
 """A folder of pictures, a video file, or an array uint8 (T, H, W, 3) RGB."""
 
 
-class Pictures(ABC):
+class ClipFrames(ABC):
     """Frames of one size that can be read piece by piece.
 
     Attributes:
@@ -84,7 +84,7 @@ class Pictures(ABC):
         return self.read(slice(index, index + 1))[0]
 
 
-class FolderPictures(Pictures):
+class FolderFrames(ClipFrames):
     """The pictures of a folder in the order of the numbers in their names.
 
     Args:
@@ -141,7 +141,7 @@ def _conversion(first: Picture) -> str:
     return "; ".join(parts)
 
 
-class VideoPictures(Pictures):
+class VideoFrames(ClipFrames):
     """The frames of a video file, named by their numbers from 1: ``000001``, ``000002`` ...
 
     The file is decoded once when it is opened: this counts the frames, and shows that the last of
@@ -194,7 +194,7 @@ class VideoPictures(Pictures):
             return self._kept[index - self._next]
 
 
-class ArrayPictures(Pictures):
+class ArrayFrames(ClipFrames):
     """Frames in memory.
 
     Args:
@@ -224,20 +224,20 @@ class ArrayPictures(Pictures):
         return f"frames[{index}]"
 
 
-def open_pictures(frames: GivenFrames) -> Pictures:
+def open_frames(frames: InputFrames) -> ClipFrames:
     """Open the frames of a folder or of a video file, a single picture, or frames in memory.
 
     Raises:
         DataError: if they cannot be read, or an array has another type or shape.
     """
     if not isinstance(frames, str | Path):
-        return ArrayPictures(frames)
+        return ArrayFrames(frames)
     path = Path(frames)
     if path.is_dir():
-        return FolderPictures(path)
+        return FolderFrames(path)
     if path.suffix.lower() in READABLE_SUFFIXES:
-        return FolderPictures(path.parent, [path])
-    return VideoPictures(path)
+        return FolderFrames(path.parent, [path])
+    return VideoFrames(path)
 
 
 def read_frames(path: str | Path) -> NDArray[np.uint8]:
@@ -250,7 +250,7 @@ def read_frames(path: str | Path) -> NDArray[np.uint8]:
     Raises:
         DataError: if there are none, or one cannot be read or has another size than the first.
     """
-    pictures = open_pictures(path)
+    pictures = open_frames(path)
     if pictures.bits > 8:
         warnings.warn(f"{path}: 16-bit pictures are rounded to 8 bits", stacklevel=2)
     elif pictures.conversion:
@@ -290,6 +290,38 @@ def picture_files(folder: Path) -> list[Path]:
         title = f"{folder}: frames of one name"
         raise DataError(list_faults(title, duplicates, "Keep one of each."))
     return files
+
+
+def sharp_files(folder: Path, names: Sequence[str]) -> dict[str, Path]:
+    """Return the sharp frames of a clip by name, in the order of the clip.
+
+    Args:
+        folder: folder of sharp frames named as the blurry ones; others may lie there, too.
+        names: names of the frames of the clip.
+
+    Raises:
+        DataError: naming the frames without one.
+    """
+    return files_by_name(folder, names, "frames without a sharp one")
+
+
+def files_by_name(folder: Path, names: Sequence[str], fault: str) -> dict[str, Path]:
+    """Return the pictures of a folder that have the names of frames, in the order of these.
+
+    Args:
+        folder: folder of pictures.
+        names: names of the frames.
+        fault: fault of frames without a picture, in words.
+
+    Raises:
+        DataError: naming these frames, or as for :func:`picture_files`.
+    """
+    files = {path.stem: path for path in picture_files(folder)}
+    missing = [name for name in names if name not in files]
+    if missing:
+        title = f"{folder}: {fault}"
+        raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
+    return {name: files[name] for name in names}
 
 
 def require_size(name: str, image: NDArray[np.generic], size: tuple[int, int]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,26 @@ from numpy.typing import NDArray
 from vrtspike.data.store.reading import Store
 from vrtspike.data.voxels.bins import bin_table
 
-Frames = Mapping[str, NDArray[Any]]
-"""Consecutive frames of a clip, uint8: ``blur`` (T, H, W, 3) RGB, of 16-bit pictures float32 from 0
-to 255; with spikes also ``counts`` (T, K, h, w), spikes per bin, and ``bin_steps`` (T, K), spike
-steps of each bin."""
+if TYPE_CHECKING:
+    import torch
+
+    from vrtspike.data.clips.samples import BinnedSpikes
 
 
-class FrameSource(ABC):
+@dataclass(frozen=True)
+class ClipWindow:
+    """Consecutive frames of a clip with their spikes. In a batch of tiles, B is the first axis.
+
+    Attributes:
+        blur: uint8 (T, H, W, 3) RGB; of 16-bit pictures float32 from 0 to 255.
+        spikes: spikes of these frames, or of T + 2, one more on either side; None without.
+    """
+
+    blur: torch.Tensor
+    spikes: BinnedSpikes | None = None
+
+
+class ClipSource(ABC):
     """A clip that can be read piece by piece.
 
     Attributes:
@@ -39,8 +53,12 @@ class FrameSource(ABC):
         self.ratio = ratio
 
     @abstractmethod
-    def read(self, frames: slice) -> Frames:
-        """Return consecutive frames; called from the threads of :func:`read_ahead`."""
+    def blurry_frames(self, frames: slice) -> NDArray[Any]:
+        """Return consecutive frames, as :attr:`ClipWindow.blur`."""
+
+    @abstractmethod
+    def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return spikes per bin (T, K, h, w) and steps of each bin (T, K) of consecutive frames."""
 
     @abstractmethod
     def gain(self) -> float | None:
@@ -50,23 +68,56 @@ class FrameSource(ABC):
         are read.
         """
 
+    def read(self, frames: slice, *, neighbors: bool = False) -> ClipWindow:
+        """Return consecutive frames; called from the threads of :func:`read_ahead`.
 
-class StoredSequence(FrameSource):
+        Args:
+            frames: positions of the frames.
+            neighbors: read the spikes of the frame before and of the one after, too.
+        """
+        # PyTorch is slow to import, and clips are opened and checked without it.
+        import torch
+
+        from vrtspike.data.clips.samples import BinnedSpikes, pad_absent_neighbors
+
+        # A copy: arrays of users may be read-only, which PyTorch does not support.
+        blur = torch.tensor(self.blurry_frames(frames))
+        gain = self.gain()
+        if gain is None:
+            return ClipWindow(blur)
+        counted = frames
+        if neighbors:
+            counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(self.names)))
+        counts, bin_steps = self.count_spikes(counted)
+        spikes = BinnedSpikes(
+            torch.tensor(counts),
+            torch.tensor(bin_steps),
+            torch.tensor(gain, dtype=torch.float32),
+            has_neighbors=torch.tensor([False, False]),
+        )
+        if neighbors:
+            has_before = counted.start < frames.start
+            has_after = counted.stop > frames.stop
+            spikes = pad_absent_neighbors(spikes, before=has_before, after=has_after)
+        return ClipWindow(blur, spikes)
+
+
+class StoreClipSource(ClipSource):
     """The sequence of a store."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.layout.frames, store.layout.rgb_size, store.layout.ratio)
         self._store = store
 
-    def read(self, frames: slice) -> Frames:
-        """Return consecutive frames."""
+    def blurry_frames(self, frames: slice) -> NDArray[np.uint8]:
+        """Return consecutive frames, uint8 (T, H, W, 3)."""
+        return self._store.read("blur", frames, slice(None), slice(None))
+
+    def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return the stored counts and the steps of their bins."""
         layout = self._store.layout
-        whole = slice(None)
-        window = {"blur": self._store.read("blur", frames, whole, whole)}
-        if layout.spike_size is not None:
-            window["counts"] = self._store.read("voxels", frames, whole, whole)
-            window["bin_steps"] = bin_table(layout.binned[frames], layout.bins)
-        return window
+        counts = self._store.read("voxels", frames, slice(None), slice(None))
+        return counts, bin_table(layout.binned[frames], layout.bins)
 
     def gain(self) -> float | None:
         """Return the gain in the attributes of the store; no frame is read."""
@@ -84,8 +135,8 @@ def stored_sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
 
 
 def read_ahead(
-    times: Sequence[slice], read: Callable[[slice], Frames], readers: int
-) -> Iterator[Frames]:
+    times: Sequence[slice], read: Callable[[slice], ClipWindow], readers: int
+) -> Iterator[ClipWindow]:
     """Read slices in order, up to ``readers`` of them ahead in threads.
 
     Args:
@@ -94,7 +145,7 @@ def read_ahead(
         readers: number of threads; 0 reads a slice when it is needed.
     """
     with ThreadPoolExecutor(max(1, readers)) as pool:
-        queue: deque[Future[Frames]] = deque()
+        queue: deque[Future[ClipWindow]] = deque()
         for time in times:
             queue.append(pool.submit(read, time))
             if len(queue) > readers:

@@ -22,7 +22,7 @@ from vrtspike.data.raw.recordings import find_recordings, find_sensor
 from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.io.images import to_8_bit
-from vrtspike.restoration.inputs.clip_frames import Pictures
+from vrtspike.restoration.inputs.clip_frames import ClipFrames
 from vrtspike.system.errors import DataError, list_faults
 
 _SIMULATED = Exposure(0, 88, 44)
@@ -94,16 +94,16 @@ class SpikesInMemory(FrameSpikes):
 class SimulatedSpikes(FrameSpikes):
     """The spikes of a frame, simulated from it and its neighbours."""
 
-    def __init__(self, pictures: Pictures, index: int) -> None:
+    def __init__(self, clip_frames: ClipFrames, index: int) -> None:
         super().__init__(_SIMULATED, _SIMULATED.steps)
-        self._pictures = pictures
+        self._clip_frames = clip_frames
         self._index = index
 
     def read(self, steps: Exposure) -> PackedSpikes:
         """Simulate the whole exposure, and return the spikes of an interval."""
         first = max(0, self._index - 1)
-        last = min(len(self._pictures.names) - 1, self._index + 1)
-        window = to_8_bit(self._pictures.read(slice(first, last + 1)))
+        last = min(len(self._clip_frames.names) - 1, self._index + 1)
+        window = to_8_bit(self._clip_frames.read(slice(first, last + 1)))
         middle = window[self._index - first]
         scene = [_mean_frame(window[0], middle), middle, _mean_frame(window[-1], middle)]
         spikes = simulate_spikes(scene, steps_per_frame=_SIMULATED.steps // 2, seed=self._index)
@@ -141,24 +141,24 @@ class ClipSpikes:
         return {recording: np.array(pairs).T for recording, pairs in intervals.items()}
 
 
-def frame_to_sensor_ratio(pictures: Pictures, sensor: tuple[int, int]) -> Fraction:
+def frame_to_sensor_ratio(clip_frames: ClipFrames, sensor: tuple[int, int]) -> Fraction:
     """Return pixels of a frame for each spike pixel along each side.
 
     Args:
-        pictures: the frames.
+        clip_frames: the frames.
         sensor: rows and columns of the sensor.
 
     Raises:
         DataError: if the two sizes do not fit together.
     """
     try:
-        return frame_scale(pictures.size, sensor)
+        return frame_scale(clip_frames.size, sensor)
     except DataError as error:
-        raise DataError(f"{pictures.location}: {error}, or crop the frames") from error
+        raise DataError(f"{clip_frames.location}: {error}, or crop the frames") from error
 
 
 def recorded_spikes(
-    pictures: Pictures,
+    clip_frames: ClipFrames,
     path: Path,
     sensor: tuple[int, int] | None = None,
     layout: Layout = SPK_GOPRO,
@@ -169,7 +169,7 @@ def recorded_spikes(
     Without one the layout does; a file for all frames is divided evenly first.
 
     Args:
-        pictures: their blurry frames.
+        clip_frames: their blurry frames.
         path: a folder of ``.dat`` or ``.npz`` files with the frames' names, or one file for all
             frames.
         sensor: rows and columns of the sensor as in its files; None is the size in
@@ -183,13 +183,13 @@ def recorded_spikes(
     if not path.exists():
         raise DataError(
             f"{path}: no such file or folder; expected the spikes (.dat or .npz) of "
-            f"{pictures.location}"
+            f"{clip_frames.location}"
         )
-    names = pictures.names
+    names = clip_frames.names
     paths = [path] * len(names) if path.is_file() else _spike_files(path, names)
-    file_sensor = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, pictures.size)
-    ratio = frame_to_sensor_ratio(pictures, file_sensor.area.size)
-    tables = _find_tables(path, pictures.location)
+    file_sensor = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, clip_frames.size)
+    ratio = frame_to_sensor_ratio(clip_frames, file_sensor.area.size)
+    tables = _find_tables(path, clip_frames.location)
     table = str(tables[0]) if tables else None
     files = {name: str(file) for name, file in zip(names, paths, strict=True)}
     recordings, faults = find_recordings(
@@ -249,14 +249,14 @@ def _find_tables(spikes: Path, frames: Path | str) -> list[Path]:
 
 
 def array_spikes(
-    pictures: Pictures,
+    clip_frames: ClipFrames,
     spikes: NDArray[np.uint8] | Sequence[NDArray[np.uint8]],
     exposures: Sequence[Exposure] | Layout = SPK_GOPRO,
 ) -> ClipSpikes:
     """Return spikes in memory.
 
     Args:
-        pictures: their blurry frames.
+        clip_frames: their blurry frames.
         spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
             an array like this for each frame.
         exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip are
@@ -265,7 +265,7 @@ def array_spikes(
     Raises:
         DataError: if spikes and frames do not fit together.
     """
-    count = len(pictures.names)
+    count = len(clip_frames.names)
     recordings = [np.asarray(part) for part in _by_frame(spikes, count, exposures)]
     _require_spikes_of_frames(recordings, count)
     if isinstance(exposures, Layout):
@@ -283,7 +283,7 @@ def array_spikes(
         )
 
     height, width = recordings[0].shape[1:]
-    ratio = frame_to_sensor_ratio(pictures, (height, width))
+    ratio = frame_to_sensor_ratio(clip_frames, (height, width))
     frames = [
         SpikesInMemory(exposure, part) for exposure, part in zip(exposures, recordings, strict=True)
     ]
@@ -295,7 +295,13 @@ def _by_frame(
     count: int,
     exposures: Sequence[Exposure] | Layout,
 ) -> Sequence[NDArray[np.uint8]]:
-    """Return one array for each of ``count`` frames, or all in one if indivisible."""
+    """Return one array for each of ``count`` frames, or all in one if indivisible.
+
+    Raises:
+        DataError: if the spikes are neither an array nor several.
+    """
+    if not isinstance(spikes, np.ndarray | Sequence):
+        raise DataError(f"spikes: found {type(spikes).__name__}, expected an array or a path")
     if not isinstance(spikes, np.ndarray):
         return spikes
     if spikes.ndim != 3:
@@ -327,7 +333,7 @@ def _require_spikes_of_frames(recordings: Sequence[NDArray[np.uint8]], count: in
         )
 
 
-def simulated_spikes(pictures: Pictures) -> ClipSpikes:
+def simulated_spikes(clip_frames: ClipFrames) -> ClipSpikes:
     """Return spikes simulated from the blurry frames themselves.
 
     Such spikes contain no more information than the frames: they show that a model runs, not how
@@ -335,19 +341,19 @@ def simulated_spikes(pictures: Pictures) -> ClipSpikes:
     next.
 
     Args:
-        pictures: the frames, with even sides: the sensor has half their size.
+        clip_frames: the frames, with even sides: the sensor has half their size.
 
     Raises:
         DataError: if frames have an odd side.
     """
-    height, width = pictures.size
+    height, width = clip_frames.size
     if height % 2 or width % 2:
         raise DataError(
-            f"{pictures.location}: found frames of {height} x {width} pixels, expected even sides, "
-            "as the simulated sensor has half of them; crop the frames"
+            f"{clip_frames.location}: found frames of {height} x {width} pixels, expected even "
+            "sides, as the simulated sensor has half of them; crop the frames"
         )
-    frames = [SimulatedSpikes(pictures, index) for index in range(len(pictures.names))]
-    return ClipSpikes(SIMULATED, f"{pictures.location} (simulated spikes)", Fraction(2), frames)
+    frames = [SimulatedSpikes(clip_frames, index) for index in range(len(clip_frames.names))]
+    return ClipSpikes(SIMULATED, f"{clip_frames.location} (simulated spikes)", Fraction(2), frames)
 
 
 def _mean_frame(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.io.images import read_picture
-from vrtspike.restoration.folder.result_record import RESTORE_RECORD, RESTORED, read_earlier_record
-from vrtspike.restoration.inputs.clip_frames import READABLE_SUFFIXES, picture_files, require_size
+from vrtspike.restoration.folder.record import RESTORE_RECORD, RESTORED, read_earlier_record
+from vrtspike.restoration.inputs.clip_frames import READABLE_SUFFIXES, files_by_name, require_size
 from vrtspike.runs.file_names import RUN_RECORD
-from vrtspike.system.errors import DataError, RunError, list_faults
+from vrtspike.system.errors import RunError
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,7 @@ def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> 
         picture_folder = folder / RESTORED
         label = record["model"]["name"]
         origin = f"{label}, {record['model']['fingerprint']}"
-    files = {path.stem: path for path in picture_files(picture_folder)}
-    missing = [name for name in names if name not in files]
-    if missing:
-        title = f"{picture_folder}: no restored frame to compare with"
-        raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
+    files = files_by_name(picture_folder, names, "no restored frame to compare with")
     first = files[names[0]]
     require_size(str(first), read_picture(first).rgb, size)
-    return ComparedFrames(label, [files[name] for name in names], origin)
+    return ComparedFrames(label, list(files.values()), origin)

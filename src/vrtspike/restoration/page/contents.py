@@ -9,35 +9,12 @@ from typing import Any
 
 from vrtspike.reporting.offline_page import Headline
 from vrtspike.reporting.page_data import MetricOnPage
-from vrtspike.restoration.folder.frame_metrics import RestoredClip, lower_frames, mean_metric
-from vrtspike.restoration.folder.result_record import RestoreRecord
+from vrtspike.restoration.folder.frame_metrics import FRAME_METRICS, lower_frames, mean_metric
+from vrtspike.restoration.folder.opened_request import RestoredClip
+from vrtspike.restoration.folder.record import RestoreRecord
 
 FrameMetrics = Sequence[Mapping[str, Any]]
 """Metrics of each frame, as in ``restore.json``."""
-
-_METRICS = {
-    "psnr": ("PSNR", "dB", 2, "against the sharp frame"),
-    "ssim": ("SSIM", "", 4, "against the sharp frame"),
-    "agreement": (
-        "Correlation with the spikes",
-        "",
-        3,
-        "correlation with the spikes around the sharp instant, from -1 to 1",
-    ),
-    "reblur": (
-        "Blurred again",
-        "dB",
-        2,
-        "PSNR between the blurry frame and the restored one, blurred again as the spikes measure",
-    ),
-    "unseen": (
-        "Agreement with unseen spikes",
-        "",
-        3,
-        "correlation with spikes outside the exposure, which the model has not read, from -1 to 1",
-    ),
-}
-"""Title, unit, decimals and definition; the first that was measured ranks the frames."""
 
 TASK = "restored"
 """Name of the gallery of the page."""
@@ -154,7 +131,8 @@ def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
     The PSNR of frames that equal the sharp ones is None; so is a mean of these alone.
     """
     metrics: list[MetricOnPage] = []
-    for name, (title, unit, decimals, definition) in _METRICS.items():
+    for metric in FRAME_METRICS:
+        name = metric.name
         if not any(name in frame for frame in frame_metrics):
             continue
         restored = mean_metric(frame_metrics, name)
@@ -165,10 +143,10 @@ def model_metrics(frame_metrics: FrameMetrics) -> list[MetricOnPage]:
         metrics.append(
             {
                 "name": name,
-                "title": title,
-                "unit": unit,
-                "decimals": decimals,
-                "definition": definition,
+                "title": metric.title,
+                "unit": metric.unit,
+                "decimals": metric.decimals,
+                "definition": metric.definition,
                 "columns": (f"{name}_blur", name),
                 "before": "blurry",
                 "after": "restored",

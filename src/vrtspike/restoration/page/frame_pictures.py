@@ -15,8 +15,8 @@ from vrtspike.reporting.error_maps import ColorMap, colored, error_map
 from vrtspike.reporting.page_data import PictureFacts
 from vrtspike.reporting.picture_encoding import THUMBNAIL, Encoded, encode_webp, encode_within
 from vrtspike.restoration.checks.no_reference import reblur_residual
-from vrtspike.restoration.folder.frame_metrics import RestoredClip
-from vrtspike.restoration.folder.result_record import PAGE_PICTURES, remove_page_pictures
+from vrtspike.restoration.folder.opened_request import RestoredClip
+from vrtspike.restoration.folder.record import PAGE_PICTURES, remove_page_pictures
 from vrtspike.restoration.page.gallery import TOPS
 from vrtspike.restoration.spikes_alone import instant_picture
 from vrtspike.system.errors import DataError
@@ -173,7 +173,7 @@ def frame_pictures(clips: Sequence[RestoredClip], index: int) -> dict[str, Color
         ``difference-0``, ``residual-0``, ``error-0`` (1 for the second).
     """
     source = clips[0].source
-    blur = source.pictures.frame(index)
+    blur = source.frames.frame(index)
     truth = None if clips[0].sharp is None else clips[0].sharp.frame(index)
     pictures: dict[str, ColorMap] = {"blurry": blur}
     if truth is not None:

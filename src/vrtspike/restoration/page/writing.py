@@ -12,17 +12,12 @@ from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.reporting.error_maps import error_colors
 from vrtspike.reporting.offline_page import OfflinePage
 from vrtspike.reporting.page_data import Video
-from vrtspike.restoration.folder.frame_metrics import RestoredClip, measure_frame
-from vrtspike.restoration.folder.job import RestoreJob
-from vrtspike.restoration.folder.result_record import (
-    PAGE,
-    SIDE_BY_SIDE,
-    VIDEO,
-    RestoreRecord,
-    record_page,
-)
+from vrtspike.restoration.folder.frame_metrics import measure_frame
+from vrtspike.restoration.folder.opened_request import OpenedRequest, RestoredClip
+from vrtspike.restoration.folder.record import PAGE, SIDE_BY_SIDE, VIDEO, RestoreRecord, record_page
+from vrtspike.restoration.folder.restored_folder import RestoredFolder
 from vrtspike.restoration.inputs.clip_frames import require_size, sequence_name
-from vrtspike.restoration.page.compared import ComparedFrames
+from vrtspike.restoration.page.compared import ComparedFrames, read_compared
 from vrtspike.restoration.page.contents import (
     TASK,
     ModelOnPage,
@@ -56,8 +51,36 @@ ORDERS = ("in doubt first", "in time", "worst first", "best first")
 _VIDEOS = {VIDEO: "restored", SIDE_BY_SIDE: "blurry, restored and, if there is one, sharp"}
 
 
+def add_page(
+    opened: OpenedRequest,
+    result: RestoredFolder,
+    compared: Path | None = None,
+    *,
+    progress: Progresses,
+) -> RestoredFolder:
+    """Write the page of a restored folder if the request has one, and return the new result.
+
+    Args:
+        opened: request and inputs.
+        result: the finished restoration.
+        compared: folder of frames of another model, which stand beside these.
+        progress: opens the progress of measuring these.
+
+    Raises:
+        DataError: if a frame is missing, or one to compare with has another size.
+    """
+    if not opened.request.page:
+        return result
+    frames = None
+    if compared is not None:
+        frames = read_compared(compared, opened.source.names, opened.source.size)
+    return replace(
+        result, record=write_folder_page(opened, result.record, frames, progress=progress)
+    )
+
+
 def write_folder_page(
-    job: RestoreJob,
+    opened: OpenedRequest,
     record: RestoreRecord,
     compared: ComparedFrames | None = None,
     *,
@@ -72,7 +95,7 @@ def write_folder_page(
     replaced, so that a page is never beside pictures of another.
 
     Args:
-        job: request and inputs.
+        opened: request and inputs.
         record: contents of ``restore.json``, of a finished restoration.
         compared: frames of another model, if any.
         progress: opens the progress of measuring these.
@@ -85,8 +108,8 @@ def write_folder_page(
     Raises:
         DataError: if a frame is missing, or one to compare with has another size.
     """
-    output = job.request.output
-    clip = RestoredClip(job.source, job.sharp, job.files, with_spikes=not record["doubts"])
+    output = opened.request.output
+    clip = opened.restored_clip(with_spikes=not record["doubts"])
     models = [_model(clip, record)]
     if compared is not None:
         models.append(_compared_model(clip, compared, models[0].label, record, progress))
@@ -137,7 +160,7 @@ def _compared_model(
             restored = to_8_bit(read_picture(compared.files[index]).rgb)
             require_size(str(compared.files[index]), restored, clip.source.size)
             truth = None if clip.sharp is None else clip.sharp.frame(index)
-            blur = clip.source.pictures.frame(index)
+            blur = clip.source.frames.frame(index)
             values = finite_or_null(measure_frame(measured, index, blur, restored, truth, {}))
             metrics.append({"frame": name, **values})
             show(index + 1, len(compared.files))

@@ -16,7 +16,8 @@ from vrtspike.data.raw.layouts.folders import MAX_LINES
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.numbering import find_jumps, frame_order
-from vrtspike.system.errors import DataError, first_few
+from vrtspike.system.errors import ConfigError, DataError, first_few
+from vrtspike.system.suggestions import did_you_mean
 
 MODULES = (
     spk_gopro,
@@ -30,6 +31,22 @@ LAYOUTS: dict[str, Layout] = {
     layout.name: layout for module in MODULES for layout in module.LAYOUTS
 }
 """By name."""
+
+
+def spike_layout(name: str | None) -> Layout:
+    """Return the layout of spikes by its name; that of Spk-GoPro for None and ``auto``.
+
+    Raises:
+        ConfigError: if there is no such layout.
+    """
+    if name in (None, AUTO):
+        return SPK_GOPRO
+    if name not in LAYOUTS:
+        raise ConfigError(
+            f"layout: found {name!r}{did_you_mean(str(name), LAYOUTS)}; expected one of "
+            f"{', '.join(LAYOUTS)}"
+        )
+    return LAYOUTS[name]
 
 
 def find_layout(root: Path, split: str, wanted: str = AUTO, splits: Sequence[str] = ()) -> Layout:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.restoration.folder_runs import NAMES, pictures, restore
 from vrtspike.io.images import write_png
-from vrtspike.restoration.folder.request import Request
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.system.errors import ConfigError, RunError
 
@@ -23,7 +23,7 @@ def test_frames_of_other_inputs_are_not_mixed(small_run, model, job, whole, tmp_
     moved = replace(job, frames=tmp_path / "moved/blur", spikes=tmp_path / "moved/spike")
     restore(model, moved)  # the same inputs elsewhere are the same
 
-    def refused(changed: Request, words: str, other: TrainedModel = model) -> None:
+    def refused(changed: RestoreRequest, words: str, other: TrainedModel = model) -> None:
         with pytest.raises(ConfigError, match=f"{words}.*overwrite"):
             restore(other, changed)
 

@@ -19,9 +19,11 @@ def test_a_folder_matches_the_store(stored, sequence):
     assert folder.size == stored.size
     assert folder.ratio == stored.ratio == 2
     expected, window = stored.read(slice(0, 5)), folder.read(slice(0, 5))
-    np.testing.assert_array_equal(window["blur"], expected["blur"])
-    np.testing.assert_array_equal(window["counts"], expected["counts"])
-    np.testing.assert_array_equal(window["bin_steps"], expected["bin_steps"])
+    np.testing.assert_array_equal(window.blur, expected.blur)
+    np.testing.assert_array_equal(window.spikes.counts, expected.spikes.counts)
+    np.testing.assert_array_equal(
+        window.spikes.bin_steps.numpy(), expected.spikes.bin_steps.numpy()
+    )
     assert folder.gain() == stored.gain()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.restoration.folder.request import Request
-from vrtspike.restoration.folder.result_record import (
+from vrtspike.restoration.folder.record import (
     PAGE,
     PAGE_PICTURES,
     RESTORED,
@@ -14,19 +14,37 @@ from vrtspike.restoration.folder.result_record import (
     SIDE_BY_SIDE,
     VIDEO,
 )
+from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.inputs.clip_frames import (
-    FolderPictures,
-    Pictures,
-    picture_files,
+    ClipFrames,
+    FolderFrames,
     require_size,
+    sharp_files,
 )
-from vrtspike.restoration.inputs.given_clip import GivenClip, open_clip
+from vrtspike.restoration.inputs.input_clip import InputClip, open_clip
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.system.errors import ConfigError, DataError, list_faults
+from vrtspike.system.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class RestoreJob:
+class RestoredClip:
+    """A clip with its restored frames on disk.
+
+    Attributes:
+        source: blurry frames and spikes.
+        sharp: the sharp frames, if any.
+        files: the restored frames.
+        with_spikes: compare with the spikes.
+    """
+
+    source: InputClip
+    sharp: ClipFrames | None
+    files: Sequence[Path]
+    with_spikes: bool
+
+
+@dataclass(frozen=True)
+class OpenedRequest:
     """A request whose inputs were opened.
 
     Attributes:
@@ -35,14 +53,18 @@ class RestoreJob:
         sharp: the sharp frames, if there are any to compare with.
     """
 
-    request: Request
-    source: GivenClip
-    sharp: Pictures | None
+    request: RestoreRequest
+    source: InputClip
+    sharp: ClipFrames | None
 
     @property
     def files(self) -> list[Path]:
         """Paths of the restored frames."""
         return [self.request.output / RESTORED / f"{name}.png" for name in self.source.names]
+
+    def restored_clip(self, *, with_spikes: bool) -> RestoredClip:
+        """Return the clip with its restored frames, after these were written."""
+        return RestoredClip(self.source, self.sharp, self.files, with_spikes)
 
     @property
     def results(self) -> list[str]:
@@ -58,7 +80,7 @@ class RestoreJob:
         return names
 
 
-def open_request(run: RunIdentity, request: Request) -> RestoreJob:
+def open_request(run: RunIdentity, request: RestoreRequest) -> OpenedRequest:
     """Check a request and open its inputs; neither the model nor PyTorch is needed.
 
     Args:
@@ -73,12 +95,6 @@ def open_request(run: RunIdentity, request: Request) -> RestoreJob:
     output = request.output
     if output.is_file() or output.suffix in (".png", ".mp4"):
         raise ConfigError(f"output: found {output}, expected a folder for frames and videos")
-    for option, value in {"sensor": request.sensor, "layout": request.layout}.items():
-        if request.spikes is None and value is not None:
-            raise ConfigError(
-                f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
-                f"leave {option} out; the simulated sensor has half the frames' size"
-            )
     results = [(output / name).resolve() for name in RESULT_PATHS]
     for path in (request.frames, request.spikes, request.sharp):
         if path is not None and any(path.resolve().is_relative_to(result) for result in results):
@@ -94,10 +110,10 @@ def open_request(run: RunIdentity, request: Request) -> RestoreJob:
         sensor=request.sensor,
         layout=request.layout,
     )
-    return RestoreJob(request, source, _open_sharp(request.sharp, source))
+    return OpenedRequest(request, source, _open_sharp(request.sharp, source))
 
 
-def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
+def _open_sharp(folder: Path | None, source: InputClip) -> ClipFrames | None:
     """Return the sharp frames of the blurry ones.
 
     Raises:
@@ -105,11 +121,7 @@ def _open_sharp(folder: Path | None, source: GivenClip) -> Pictures | None:
     """
     if folder is None:
         return None
-    by_name = {path.stem: path for path in picture_files(folder)}
-    missing = [name for name in source.names if name not in by_name]
-    if missing:
-        title = f"{folder}: frames without a sharp one"
-        raise DataError(list_faults(title, missing, "Name it as the blurry frame.", limit=10))
-    sharp = FolderPictures(folder, [by_name[name] for name in source.names])
+    files = sharp_files(folder, source.names)
+    sharp = FolderFrames(folder, list(files.values()))
     require_size(sharp.describe(0), sharp.frame(0), source.size)
     return sharp

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
-from vrtspike.data.raw.layouts.registry import LAYOUTS
-from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.data.raw.layouts.registry import spike_layout
 from vrtspike.data.voxels.bins import bin_edges, bin_table
 from vrtspike.data.voxels.gain import GainMeter
-from vrtspike.restoration.inputs.clip_frames import GivenFrames, Pictures, open_pictures
-from vrtspike.restoration.inputs.clip_source import Frames, FrameSource
+from vrtspike.restoration.inputs.clip_frames import ClipFrames, InputFrames, open_frames
+from vrtspike.restoration.inputs.clip_source import ClipSource
 from vrtspike.restoration.inputs.clip_spikes import (
     ClipSpikes,
     array_spikes,
@@ -29,45 +28,46 @@ from vrtspike.settings import deblurring_settings
 from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
-GivenSpikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+InputSpikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
 """Recorded spikes: a folder or a file, an array (S, h, w) for a whole clip, or one per frame."""
 
 
-class GivenClip(FrameSource):
+class InputClip(ClipSource):
     """Blurry frames with their spikes, if any.
 
     A single reader suffices to read ahead: a video is decoded by one thread at a time.
 
     Args:
-        pictures: the blurry frames.
+        clip_frames: the blurry frames.
         spikes: their spikes; None for a model without.
         options: options of the voxel grids, as of the stores that the model was trained on.
     """
 
     def __init__(
-        self, pictures: Pictures, spikes: ClipSpikes | None, options: StoreOptions
+        self, clip_frames: ClipFrames, spikes: ClipSpikes | None, options: StoreOptions
     ) -> None:
         ratio = Fraction(1) if spikes is None else spikes.ratio
-        super().__init__(pictures.names, pictures.size, ratio)
-        self.bits = pictures.bits
-        self.pictures = pictures
+        super().__init__(clip_frames.names, clip_frames.size, ratio)
+        self.bits = clip_frames.bits
+        self.frames = clip_frames
         self.spikes = spikes
         self.options = options
 
-    def read(self, frames: slice) -> Frames:
-        """Return consecutive frames, with the counts of their spikes."""
-        window: dict[str, NDArray[Any]] = {"blur": self.pictures.model_input(frames)}
-        if self.spikes is not None:
-            counts = []
-            binned = []
-            for frame in self.spikes.frames[frames]:
-                recorded, exposure = frame.around(self.options.context)
-                with_context = Exposure(0, len(recorded), exposure.sharp)
-                counts.append(recorded.counts(bin_edges(with_context, self.options.bins)))
-                binned.append(with_context)
-            window["counts"] = np.stack(counts)
-            window["bin_steps"] = bin_table(binned, self.options.bins)
-        return window
+    def blurry_frames(self, frames: slice) -> NDArray[Any]:
+        """Return consecutive frames with all bits: uint8, or float32 from 0 to 255."""
+        return self.frames.model_input(frames)
+
+    def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Count the spikes of consecutive frames of a clip with spikes."""
+        assert self.spikes is not None
+        counts = []
+        binned = []
+        for frame in self.spikes.frames[frames]:
+            recorded, exposure = frame.around(self.options.context)
+            with_context = Exposure(0, len(recorded), exposure.sharp)
+            counts.append(recorded.counts(bin_edges(with_context, self.options.bins)))
+            binned.append(with_context)
+        return np.stack(counts), bin_table(binned, self.options.bins)
 
     def gain(self) -> float | None:
         """Return the gain of the clip; the first call reads all frames and spikes."""
@@ -87,7 +87,7 @@ class GivenClip(FrameSource):
         pixel_steps = 0
         for index, frame in enumerate(self.spikes.frames):
             counts = frame.read(frame.exposure).picture()
-            meter.add(self.pictures.frame(index), counts, frame.exposure.steps)
+            meter.add(self.frames.frame(index), counts, frame.exposure.steps)
             spike_count += float(counts.sum(dtype=np.float64))
             pixel_steps += counts.size * frame.exposure.steps
         return meter.gain(self.spikes.location), spike_count / pixel_steps
@@ -95,14 +95,14 @@ class GivenClip(FrameSource):
 
 def open_clip(
     run: RunIdentity,
-    frames: GivenFrames,
-    spikes: GivenSpikes | None = None,
+    frames: InputFrames,
+    spikes: InputSpikes | None = None,
     *,
     simulate_spikes: bool = False,
     sensor: tuple[int, int] | None = None,
     layout: str | None = None,
     exposures: Sequence[Exposure] | None = None,
-) -> GivenClip:
+) -> InputClip:
     """Open a clip with the spikes that the model of a run takes.
 
     Args:
@@ -117,31 +117,28 @@ def open_clip(
         exposures: exposures of spikes in memory; None takes those of the layout.
 
     Raises:
-        ConfigError: if the model takes spikes and there are none, or the other way round; or if
-            exposures are given of others than spikes in memory.
+        ConfigError: if the model takes spikes and there are none, or the other way round; or if an
+            option has an unknown value, or describes other spikes than those given.
         DataError: if frames or spikes cannot be used.
     """
     settings = deblurring_settings(run.settings)
-    pictures = open_pictures(frames)
+    _require_fitting_options(spikes, sensor, layout, exposures)
+    clip_frames = open_frames(frames)
     _require_one_source(run, spikes, simulate_spikes, settings.MODEL.USE_SPIKE)
-    if exposures is not None and (spikes is None or isinstance(spikes, str | Path)):
-        raise ConfigError(
-            f"exposures: only spikes in memory take them; files have {EXPOSURE_TABLE}"
-        )
-    clip_layout = LAYOUTS.get(layout or settings.DATA.LAYOUT, SPK_GOPRO)
+    clip_layout = spike_layout(settings.DATA.LAYOUT if layout is None else layout)
     clip_spikes = None
     if simulate_spikes:
-        clip_spikes = simulated_spikes(pictures)
+        clip_spikes = simulated_spikes(clip_frames)
     elif isinstance(spikes, str | Path):
-        clip_spikes = recorded_spikes(pictures, Path(spikes), sensor, clip_layout)
+        clip_spikes = recorded_spikes(clip_frames, Path(spikes), sensor, clip_layout)
     elif spikes is not None:
         times = clip_layout if exposures is None else exposures
-        clip_spikes = array_spikes(pictures, spikes, times)
-    return GivenClip(pictures, clip_spikes, StoreOptions.of(settings.DATA))
+        clip_spikes = array_spikes(clip_frames, spikes, times)
+    return InputClip(clip_frames, clip_spikes, StoreOptions.of(settings.DATA))
 
 
 def _require_one_source(
-    run: RunIdentity, spikes: GivenSpikes | None, simulate_spikes: bool, takes_spikes: bool
+    run: RunIdentity, spikes: InputSpikes | None, simulate_spikes: bool, takes_spikes: bool
 ) -> None:
     """Require exactly one source of spikes for a model with spikes, and none for any other.
 
@@ -162,3 +159,40 @@ def _require_one_source(
     else:
         return
     raise ConfigError(f"the model of run {run.name} ({run.fingerprint}) {expected}")
+
+
+def _require_fitting_options(
+    spikes: InputSpikes | None,
+    sensor: tuple[int, int] | None,
+    layout: str | None,
+    exposures: Sequence[Exposure] | None,
+) -> None:
+    """Refuse options of an unknown value, and those that do not describe the given spikes.
+
+    Raises:
+        ConfigError: with the remedy.
+    """
+    for option, value in {"sensor": sensor, "layout": layout}.items():
+        if spikes is None and value is not None:
+            raise ConfigError(
+                f"{option}: describes recorded spikes, and there are none: give them (spikes), or "
+                f"leave {option} out; the simulated sensor has half the frames' size"
+            )
+    spike_layout(layout)
+    is_in_files = isinstance(spikes, str | Path)
+    if sensor is not None:
+        if not is_in_files:
+            raise ConfigError("sensor: only spikes in files take it; arrays have a size themselves")
+        if len(sensor) != 2 or not all(isinstance(side, int) and side > 0 for side in sensor):
+            raise ConfigError(
+                f"sensor: found {sensor!r}, expected its rows and columns, two positive numbers"
+            )
+    if exposures is not None:
+        if spikes is None or is_in_files:
+            raise ConfigError(
+                f"exposures: only spikes in memory take them; files have {EXPOSURE_TABLE}"
+            )
+        if not all(isinstance(exposure, Exposure) for exposure in exposures):
+            raise ConfigError(
+                f"exposures: found {exposures!r}, expected a vrtspike.Exposure for each frame"
+            )
