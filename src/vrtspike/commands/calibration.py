@@ -32,7 +32,7 @@ def add_calibrate(parser: argparse.ArgumentParser) -> None:
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
-    """Find where and when the frames of your own camera see what the spike sensor sees.
+    """Find the homography and the time offset between your own camera and a spike sensor.
 
     SCENE folders hold blur/* and spike.dat; a moving one also exposures.csv. A static scene gives
     the homography between two cameras side by side, a moving one the time offset. The result is

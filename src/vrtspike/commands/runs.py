@@ -36,7 +36,7 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
 
 
 def run_pack(arguments: argparse.Namespace) -> None:
-    """Write a finished run of the deblurring as one folder for publication.
+    """Write a finished run of deblurring as one folder for publication.
 
     It contains weights, settings, statistics, the metrics of its evaluation with their protocol,
     and a model card for the Hugging Face hub (`hf upload OWNER/NAME FOLDER`).

@@ -146,7 +146,7 @@ def build_settings(document: Document) -> RunSettings:
     """Validate a document as a preset.
 
     Args:
-        document: keys of the preset by their present names.
+        document: keys of the preset by their current names.
     """
     kind = find_task(task_name(document)).SETTINGS
     for path, read in kind.included_files.items():
@@ -154,7 +154,7 @@ def build_settings(document: Document) -> RunSettings:
         if not isinstance(name, str):
             continue
         file = Path(os.path.expanduser(name))  # noqa: PTH111 - keeps ~ of unknown users
-        # A missing file is refused by require_trainable, before a run starts.
+        # A missing file is rejected by require_trainable, before a run starts.
         if file.is_file():
             document = overlay(read(file), document)
     return validate_document(kind, document, _ADVICE)

@@ -30,7 +30,7 @@ _VALIDATED = {"held_out": "training sequences that are held out", "test": "test 
 
 
 class DeblurringReport(TaskReport):
-    """The words, columns and pictures of the deblurring on the report page."""
+    """The words, columns and pictures of deblurring on the report page."""
 
     about = (
         "A spike camera takes no frames: each of its pixels gathers light and sends a spike "

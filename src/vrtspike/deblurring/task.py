@@ -131,7 +131,7 @@ def advice(settings: Settings) -> TaskAdvice:
 
 
 def page() -> TaskReport:
-    """Return the words, columns and pictures of the deblurring on the report page."""
+    """Return the words, columns and pictures of deblurring on the report page."""
     from vrtspike.deblurring.report import DeblurringReport
 
     return DeblurringReport()

@@ -22,7 +22,7 @@ _NO_SHAPE = ("MODEL.TYPE", "MODEL.USE_SPIKE")
 
 
 def require_fitting_start(settings: Settings) -> None:
-    """Refuse a preset whose network or inputs differ from those of MODEL.PRETRAINED.
+    """Reject a preset whose network or inputs differ from those of MODEL.PRETRAINED.
 
     Shapes are compared when the weights are loaded.
 
@@ -55,7 +55,7 @@ def require_fitting_start(settings: Settings) -> None:
 
 
 def require_fitting_teacher(folder: Path, manifest: DatasetManifest, settings: Settings) -> None:
-    """Refuse a teacher whose spikes or voxels differ from those of the data set.
+    """Reject a teacher whose spikes or voxels differ from those of the data set.
 
     Args:
         folder: result folder of the teacher.

@@ -85,7 +85,7 @@ def _open_folder(folder: Path) -> int:
     """Open the folder of lock files; create it for all users if it is missing.
 
     Raises:
-        RunError: if it is a link, no folder, or a folder in which another user may replace the
+        RunError: if it is a link, not a folder, or a folder in which another user may replace the
             files of others.
     """
     # Another user may create the file at the same moment.

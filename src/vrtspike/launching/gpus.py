@@ -55,9 +55,9 @@ class Devices:
 def usable_gpus(min_count: int = 0) -> list[Gpu]:
     """Return the GPUs of this machine, or those that ``CUDA_VISIBLE_DEVICES`` selects.
 
-    The variable holds indices of ``nvidia-smi``, UUIDs or their beginnings, separated by commas. An
-    invalid name ends the list, as in CUDA. Without the driver's library, as in some jobs of batch
-    systems, the names are used as they are.
+    The variable holds indices of ``nvidia-smi``, UUIDs or prefixes of these, separated by commas.
+    An invalid name ends the list, as in CUDA. Without the driver's library, as in some jobs of
+    batch systems, the names are used as they are.
 
     Args:
         min_count: number of GPUs that are needed.

@@ -165,7 +165,7 @@ def run_end_hook(
     result).
 
     Args:
-        command: command for ``sh``; None for none.
+        command: command for ``sh``; None if there is none.
         status: exit status of the training.
         preset: name of the preset.
         folder: folder of the run.

@@ -33,7 +33,7 @@ _FORWARDED = signal.SIGUSR1
 
 @dataclass(frozen=True)
 class Machines:
-    """Machines and GPUs that a training asks for.
+    """Machines and GPUs that a training requests.
 
     Attributes:
         gpus: number of GPUs of each machine; ``auto`` for all that are free, 0 for the CPU.

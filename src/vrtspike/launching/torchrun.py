@@ -90,7 +90,7 @@ def start_training(
             torchrun += ["--rdzv-endpoint", store, "--rdzv-conf", "store_type=file"]
             variables |= {
                 RENDEZVOUS_FILE: f"{files}/processes",
-                # Otherwise torchrun starts a server for the processes nevertheless.
+                # Otherwise torchrun starts a server for the processes anyway.
                 "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
                 "GLOO_SOCKET_IFNAME": _LOOPBACK,
                 "NCCL_SOCKET_IFNAME": _LOOPBACK,

@@ -159,7 +159,7 @@ class FigureWriter:
         draw_crops(stem, rows, self.request.font, error_maps=self.request.error_maps)
 
     def _require_sharp_frames(self) -> None:
-        """Refuse error maps of crops without a sharp frame.
+        """Reject error maps of crops without a sharp frame.
 
         Raises:
             ConfigError: naming their frames.

@@ -41,7 +41,7 @@ _HEADERS = {
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves the page of a run, and the run's current state.
+    """Server of the page of a run, and of the run's current state.
 
     Args:
         run: reader of the run's state.
@@ -76,7 +76,7 @@ class LiveServer(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_port}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Report the error of a request, unless its reader has gone."""
+        """Report the error of a request, unless the client has disconnected."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 

@@ -74,7 +74,7 @@ class Snapshot:
 
 
 class LiveRun:
-    """Reads the state of a run repeatedly.
+    """Reader of the state of a run, which may be called repeatedly.
 
     Args:
         folder: a run folder (``runs/<preset>/<fingerprint>``) or a published result folder.

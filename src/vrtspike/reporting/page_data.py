@@ -34,7 +34,7 @@ class Curves(TypedDict):
 
 
 class ExtraReference(TypedDict):
-    """A further reference of a metric, beside the one that its gain is over.
+    """A further reference of a metric, besides the one of its gain.
 
     Attributes:
         title: name of the reference.
@@ -206,7 +206,7 @@ class EvaluationOnPage(TypedDict):
         interval_method: method of the intervals of gains; empty without one.
         warnings: warnings of the evaluation.
         notes: sentences on its values.
-        remark: a remark of the task; None for none.
+        remark: a remark of the task; None if there is none.
         sequence_rows: mean values of each test sequence.
         frame_rows: sequence, frame, and both values of each metric, of every ``frame_step``-th
             frame.

@@ -43,7 +43,7 @@ class NetworkSettings(Section):
     Attributes:
         type_name: value of MODEL.TYPE; empty for a network without keys.
         section_keys: names of the keys of MODEL that describe this network alone.
-        depth_key: the key with the number of blocks; None for none.
+        depth_key: the key with the number of blocks; None if there is none.
         recompute_keys: keys that compute activations again; the first one saves least memory.
         keys_without_shape: keys that change the network but not the shapes of its weights.
         takes_neighbors: it takes the spikes of the frames before and after a clip. The control

@@ -71,8 +71,8 @@ VALIDATION_METRICS = ("psnr", "ssim")
 
 
 _MIN_TRAINED_FRAMES = 3
-"""Frames of the shortest training clips without neighbours: two frames can only change places,
-which is an order that a model learns like the recorded one."""
+"""Frames of the shortest training clips without neighbours: two frames can only be swapped, an
+order that a model learns as easily as the recorded one."""
 _MIN_RESTORED_FRAMES = 2
 """Frames of the shortest temporal window of a restoration."""
 
@@ -184,7 +184,7 @@ class Settings(RunSettings):
 
 
 def _require_other_spikes(data: DataSettings, test: TestSettings) -> None:
-    """Refuse clips in which a frame could get no spikes but those of its own exposure.
+    """Reject clips in which a frame could get no spikes but those of its own exposure.
 
     Raises:
         ValueError: naming the keys.
@@ -202,7 +202,7 @@ def _require_other_spikes(data: DataSettings, test: TestSettings) -> None:
 
 
 def _require_frames(name: str, frames: int, min_frames: int) -> None:
-    """Refuse clips without other frames whose spikes a frame could get.
+    """Reject clips without other frames whose spikes a frame could get.
 
     Raises:
         ValueError: naming the key.

@@ -289,9 +289,9 @@ def divergence_error(
     """Return the error of a training that has diverged.
 
     Args:
-        symptom: beginning of the message.
+        symptom: start of the message.
         counters: counters of the run.
-        rate: present learning rate.
+        rate: current learning rate.
         train: settings of TRAIN, which the advice names.
         precision: name of the arithmetic.
     """
@@ -307,7 +307,7 @@ def divergence_error(
 
 
 def _remedies(train: TrainSettings, precision: str) -> list[str]:
-    """Return the keys that may help, with their present values."""
+    """Return the keys that may help, with their current values."""
     remedies = [f"lower TRAIN.OPTIM.LR (now {train.OPTIM.LR:g})"]
     if train.MAX_GRAD_NORM is None:
         remedies.append("set TRAIN.MAX_GRAD_NORM (now null)")

@@ -1,4 +1,4 @@
 """Functions for the Snakemake rules, and what Snakemake shows of plans and runs.
 
-None imports an array library, so that plans are fast.
+No module here imports an array library, so that planning is fast.
 """

@@ -13,7 +13,7 @@ from vrtspike.system.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
 ALL_CORES = 1024
-"""Number of cores that no machine reaches.
+"""More cores than any machine has.
 
 Snakemake limits it to ``--cores``, a profile replaces it.
 """

@@ -37,7 +37,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def evaluation_overrides(settings: RunSettings) -> str:
-    """Return options with the present TEST settings; the values of the training may differ."""
+    """Return options with the current TEST settings; the values of the training may differ."""
     lines = flat_settings({"TEST": settings.TEST.model_dump(mode="json")})
     pairs = [f"{key}={value}" for key, value in lines.items()]
     if not pairs:

@@ -37,7 +37,7 @@ _FINAL = ("Exiting because a job execution failed", "At least one job did not co
 _INTERRUPTED = ("Terminating processes on user request", "Will exit after finishing currently")
 _STATUS = re.compile(r"non-zero exit status \d+|died with (?:<[^>]*>|[^.]*)")
 _KILLED = (" 137", "SIGKILL: 9>")
-"""Ends of the status of a job that was killed."""
+"""Suffixes of the status of a killed job."""
 _PAGES = ("index.html", "report.html")
 """Names of report pages, the best first."""
 

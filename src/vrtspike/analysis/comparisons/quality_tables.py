@@ -264,7 +264,7 @@ def _kinds(metric: Metric) -> dict[str, str]:
 def require_equal(
     run: PublishedRun, reference: PublishedRun, expected: RunSettings, differing: str
 ) -> None:
-    """Refuse a run whose data or settings differ from the expected ones.
+    """Reject a run whose data or settings differ from the expected ones.
 
     Args:
         run: run to check.

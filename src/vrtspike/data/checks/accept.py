@@ -53,8 +53,8 @@ def accept(
         surveyed: faults that the survey found, by ``<split>/<name>`` or split.
 
     Returns:
-        the acceptance: deliberately no more, so that a change in one sequence does not look like a
-        change to all.
+        the acceptance, deliberately minimal, so that a change of one sequence does not look like a
+        change of all.
 
     Raises:
         DataError: with every fault of every sequence, those of the survey included; when
@@ -193,7 +193,7 @@ def _find_overlaps(
 
 
 def _collect_faults(sequences: Mapping[str, _Sequence], surveyed: Faults) -> Faults:
-    """Return the faults of survey and sequences, by name of those that have any."""
+    """Return the faults of the survey and of sequences, by name; sound ones are absent."""
     faults = {**surveyed, **{name: sequence.faults for name, sequence in sequences.items()}}
     return {name: list(lines) for name, lines in faults.items() if lines}
 

@@ -76,10 +76,10 @@ _BIT_ORDERS = {
     SWAP_NIBBLES: "the halves of each byte (nibbles) exchanged: write byte >> 4 | byte << 4",
     REVERSE_NIBBLES: REVERSED_HALVES,
 }
-"""Faults and remedies by key: bit b of each byte stands in place b ^ key.
+"""Faults and remedies by key: bit b of each byte is at place b ^ key.
 
-Of the number of a bit, from 0 to 7, 7 inverts all three digits, 4 only that of the half byte, and 3
-the two of the bit within the half byte.
+In the number of a bit, from 0 to 7, key 7 inverts all three digits, 4 only the digit of the half
+byte, and 3 the two digits within the half byte.
 """
 
 MAX_SHIFT_PARTS = 8
@@ -293,7 +293,7 @@ def _best_order(
     Returns:
         its correlation with the frame; the order and the remedy.
     """
-    # Mirrored spikes are as like the frame as the spikes are like the mirrored frame.
+    # Mirrored spikes correlate with the frame as the spikes do with the mirrored frame.
     mirrored = {
         "mirrored from right to left: write the left column first": picture[:, ::-1],
         "upside down: write the bottom row first": picture[::-1],

@@ -69,7 +69,7 @@ class Consistency:
         self._levels = LevelComparison()
 
     def add(self, view: FrameView) -> None:
-        """Take in the next frame."""
+        """Add the next frame."""
         blur, sharp, spikes = view
         self._report_copy("sharp frames", blur, sharp.digest)
         self._report_copy("blurry frames", sharp, blur.digest)
@@ -134,7 +134,7 @@ class Consistency:
             )
 
     def _advance(self, following: FrameView | None) -> None:
-        """Compare the last frame with its neighbours, now that the following one is there."""
+        """Compare the last frame with its neighbours, once the following one is known."""
         self._window.append(following)
         previous, view, _ = self._window
         if view is None:

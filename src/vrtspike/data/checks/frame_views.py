@@ -39,7 +39,7 @@ class PictureView(NamedTuple):
 
     Attributes:
         path: path of the frame, for messages.
-        digest: digest of the grey picture: a file saved once more is still the same picture.
+        digest: digest of the grey picture, which is the same for a file that is saved again.
         coarse: grey picture averaged over areas of :data:`COARSE` pixels, less its local mean.
         detail: energy of the Laplacian.
         coarse: means of areas, less the mean of all; in large frames less a local mean instead.

@@ -53,7 +53,7 @@ class LevelComparison:
         self._color_shares: list[float] = []
 
     def add(self, blur: PictureView, sharp: PictureView) -> str | None:
-        """Take in a pair of frames.
+        """Add a pair of frames.
 
         Returns:
             the fault of a pair whose channels are in another order; None for any other pair.

@@ -1,8 +1,8 @@
 """Check the order of the steps of spikes.
 
 A pixel of an integrating sensor gathers light between two spikes, so at a rate below 1/2 it hardly
-ever fires twice in a row. Shuffled steps lose that: pairs of successive spikes become as frequent
-as chance makes them. (Real recordings: 0.000 of that frequency; the same shuffled: 0.99 to 1.03.)
+ever fires twice in a row. In shuffled steps, pairs of successive spikes are as frequent as by
+chance. (Real recordings: 0.000 of that frequency; the same shuffled: 0.99 to 1.03.)
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class ContentDigest:
         self._layout = layout
 
     def add(self, index: int, frame: StoredFrame) -> None:
-        """Take in the next frame.
+        """Add the next frame.
 
         Args:
             index: number of the frame; the first one is 0.

@@ -32,7 +32,7 @@ class DataPlan:
     target needs both; therefore the presets that targets need are gathered while Snakemake plans.
 
     Args:
-        config: configuration of the deblurring.
+        config: configuration of deblurring.
         snakemake: interface to Snakemake, which tells a dry run and a cluster job.
         messages: messages for the end of the run.
     """
@@ -99,7 +99,7 @@ class DataPlan:
         return data_source
 
     def _require_spikes(self, preset: str) -> None:
-        """Refuse a preset with spikes for a folder without them, judged by names.
+        """Reject a preset with spikes for a folder without them, judged by names.
 
         Raises:
             ConfigError: naming both.
@@ -118,7 +118,7 @@ class DataPlan:
         requirements.require_spikes(title, survey["spikes"], settings, other_roots)
 
     def _require_sequences_to_hold_out(self, preset: str) -> None:
-        """Refuse a preset that holds out sequences for data with a single training sequence.
+        """Reject a preset that holds out sequences for data with a single training sequence.
 
         Raises:
             ConfigError: naming both.
@@ -195,7 +195,7 @@ class DataPlan:
         survey = self._raw_data.survey(self.data_source(dataset))
         if survey is None:
             return None
-        # Folders that are passed over change no result.
+        # Ignored folders change no result.
         used = {key: value for key, value in survey.items() if key != "passed_over"}
         return f"names below the data's folder: {json_digest(used)[:12]}"
 
@@ -223,7 +223,7 @@ class DataPlan:
     def shard_threads(self, dataset: str, shard: str) -> int:
         """Return the processes of a job on a shard: one for each sequence.
 
-        Snakemake limits them to ``--cores``, so that it is all cores before the survey.
+        Snakemake caps the number at ``--cores``; before the survey, a job asks for all cores.
         """
         return len(shard_members(shard, self._sequences(self.data_source(dataset)))) or ALL_CORES
 

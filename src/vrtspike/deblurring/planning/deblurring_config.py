@@ -20,7 +20,7 @@ from vrtspike.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class DeblurringConfig:
-    """A configuration as far as deblurring is concerned.
+    """The part of the configuration that concerns deblurring.
 
     Attributes:
         workflow: configuration of all tasks.

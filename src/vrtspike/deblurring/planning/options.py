@@ -15,7 +15,7 @@ from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequenc
 from vrtspike.system.errors import ConfigError
 
 MISSING = "missing"
-"""Version of missing inputs: the job meets the same error and reports it."""
+"""Version used if inputs are missing: the job will hit the same error and report it."""
 
 
 def calibration_options(calibrate: CalibrateSettings) -> str:
@@ -84,7 +84,7 @@ def inputs_version(title: str, *folders: str | None) -> str:
     """Return a line that changes with the files below folders; touching a file changes nothing.
 
     Args:
-        title: beginning of the line.
+        title: start of the line.
         folders: paths of the folders; None is skipped.
     """
     paths = [Path(folder) for folder in folders if folder]

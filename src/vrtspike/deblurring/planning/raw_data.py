@@ -43,7 +43,7 @@ class RawData:
     plans only itself. Faults are reported in a dry run only; in a run the jobs report them.
 
     Args:
-        config: configuration of the deblurring.
+        config: configuration of deblurring.
         snakemake: interface to Snakemake, which tells a dry run and a cluster job.
         messages: messages for the end of the run; missing data make a dry run fail.
     """

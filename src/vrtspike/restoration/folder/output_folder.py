@@ -160,7 +160,7 @@ class OutputFolder:
             scores: metrics of a frame alone, by their names.
             progress: opens the progress of this step.
         """
-        # Metrics from spikes that do not fit the frames look good and mean nothing.
+        # Metrics from spikes that do not fit the frames look good but are meaningless.
         restored = self._opened.restored_clip(with_spikes=not self.record["doubts"])
         self.record["frames"], misfits = measure_and_write_videos(
             self._opened.request, restored, scores, progress

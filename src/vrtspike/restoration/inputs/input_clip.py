@@ -167,7 +167,7 @@ def _require_fitting_options(
     layout: str | None,
     exposures: Sequence[Exposure] | None,
 ) -> None:
-    """Refuse options of an unknown value, and those that do not describe the given spikes.
+    """Reject options of an unknown value, and those that do not describe the given spikes.
 
     Raises:
         ConfigError: with the remedy.
