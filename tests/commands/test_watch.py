@@ -182,7 +182,7 @@ def test_a_damaged_log_ends_the_page_with_its_message(folder, start):
         fetch(place + "snapshot.json")
     _, errors = process.communicate()
     assert process.returncode == 2
-    assert "metrics.jsonl, byte" in errors
+    assert "metrics.jsonl, line" in errors
     assert "not a JSON record" in errors
 
 

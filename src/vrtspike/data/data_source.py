@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from pydantic import ConfigDict
-
 AUTO = "auto"
 """Name for the layout that recognises a folder."""
 
@@ -29,7 +27,8 @@ class RawFolder:
             frames' size.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # for programs that read it as JSON
+    # For programs that read it as JSON; a dictionary, because commands do not wait for pydantic.
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
     root: str | Path
     blur_dir: str = "blur"

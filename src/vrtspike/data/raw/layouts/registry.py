@@ -16,8 +16,7 @@ from vrtspike.data.raw.layouts.folders import MAX_LINES
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.numbering import find_jumps, frame_order
-from vrtspike.system.errors import ConfigError, DataError, first_few
-from vrtspike.system.suggestions import did_you_mean
+from vrtspike.system.errors import ConfigError, DataError, did_you_mean, first_few
 
 MODULES = (
     spk_gopro,
