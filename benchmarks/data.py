@@ -42,21 +42,21 @@ from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.recordings import find_sensor
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.reading import MEMORY_PER_BYTE, Store, cache_use
+from vrtspike.data.store.reading import MEMORY_PER_BYTE, Store, cache_stats
 from vrtspike.data.store.writing import build_store
 from vrtspike.data.voxels.bins import bin_edges
+from vrtspike.deblurring_settings.data import DataSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import sealed
-from vrtspike.monitoring.cache_use import CacheUse
+from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.monitoring.memory import MEGABYTE, measure_memory
-from vrtspike.settings.data import DataSettings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 from vrtspike.training.batches import ShuffledBatches
-from vrtspike.training.distributed import Ranks
-from vrtspike.training.workers import Workers
+from vrtspike.training.distributed import DistributedContext
+from vrtspike.training.workers import WorkerCounts
 
 HEIGHT = 720
 WIDTH = 1280
@@ -78,7 +78,7 @@ Works: TypeAlias = dict[str, Callable[[], Any]]
 BUILD = """
 import sys
 from vrtspike.data.store.writing import build_store
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings.stores import StoreOptions
 root, manifest, bins, output = sys.argv[1:]
 build_store(root, manifest, StoreOptions(bins=int(bins)), output)
 print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
@@ -251,8 +251,8 @@ def sample_times(manifest: Path, raw: Path) -> Measurements:
 def batches_of(clips: ClipDataset, workers: int = 0, **loader: int) -> ShuffledBatches:
     """Return batches of one clip for a process without GPU."""
     settings = RunSettings.model_validate({"DATALOADER": loader})
-    processes = Workers(workers, 1, workers, 0)
-    ranks = Ranks(0, 0, 1, 1, torch.device("cpu"))
+    processes = WorkerCounts(workers, 1, workers, 0)
+    ranks = DistributedContext(0, 0, 1, 1, torch.device("cpu"))
     return ShuffledBatches(clips, settings, processes, ranks)
 
 
@@ -292,10 +292,10 @@ def caching(folder: Path, first: Path) -> Measurements:
         epochs = []
         per_epoch = batches.per_epoch
         for epoch in range(2):
-            begin = cache_use()
+            begin = cache_stats()
             for _ in batches.stream(epoch * per_epoch, 1, (epoch + 1) * per_epoch):
                 pass
-            epochs.append(CacheUse(*np.subtract(cache_use(), begin).tolist()))
+            epochs.append(CacheStats(*np.subtract(cache_stats(), begin).tolist()))
         name = f"cache of 20 %: hits in a second epoch, DATALOADER.SHUFFLE_BLOCK {block}"
         yield name, 100 * epochs[1].record()["hit_rate"], "%"
 
@@ -322,4 +322,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

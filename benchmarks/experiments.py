@@ -19,13 +19,13 @@ import torch
 
 from real_samples import sample_psnr
 from vrtspike.deblurring import task
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.schema import require_deblurring_settings
 from vrtspike.io.files import atomic_write_text, read_json, write_json
 from vrtspike.launching.launch import launch
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.published import PublishedRun, read_published
-from vrtspike.settings import Settings
-from vrtspike.settings.schema import deblurring_settings
 from vrtspike.system.options import HelpFormatter
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -117,7 +117,7 @@ def measure_variants(
     variants: Mapping[str, Variant],
     inputs: Inputs,
     runs: Runs,
-    further: Callable[[Settings], dict[str, float]] = lambda settings: {},
+    further: Callable[[DeblurringSettings], dict[str, float]] = lambda settings: {},
 ) -> Iterator[None]:
     """Train and evaluate missing runs; yields after each.
 
@@ -145,7 +145,10 @@ def measure_variants(
                 if inputs.samples is not None:
                     values |= sample_psnr(result, inputs.samples)
             values["blurry"] = metrics["psnr"]["blurry"]
-            by_seed[str(seed)] = {**values, **further(deblurring_settings(run.settings, preset))}
+            by_seed[str(seed)] = {
+                **values,
+                **further(require_deblurring_settings(run.settings, preset)),
+            }
             print(f"{name}, seed {seed}: {by_seed[str(seed)]}", flush=True)
             yield
 

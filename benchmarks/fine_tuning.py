@@ -25,7 +25,7 @@ from experiments import (
     run_experiment,
     variants_table,
 )
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 STEPS = 800
 EQUAL = {
@@ -61,4 +61,4 @@ def section(runs: Runs) -> str:
 
 if __name__ == "__main__":
     page = ROOT / "docs" / "general.md"
-    run(lambda: run_experiment("fine_tuning", page, section, measured, __doc__))
+    run_main(lambda: run_experiment("fine_tuning", page, section, measured, __doc__))

@@ -21,7 +21,7 @@ from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.images import write_png
 from vrtspike.metrics.psnr import psnr
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 SCENE = "GOPR0102_11_00"
 SEED = 1
@@ -60,4 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

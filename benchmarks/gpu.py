@@ -30,15 +30,20 @@ from torch.profiler import ProfilerActivity, profile
 
 from vrtspike.data.clips.neighbors import voxel_frames
 from vrtspike.deblurring.training_cost import clip_cost
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.schema import load_deblurring_preset
 from vrtspike.io.files import finite_or_null, read_json, write_json
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import Restorer, build_model
 from vrtspike.monitoring.timing import time_call
-from vrtspike.restoration.inference.tiling import even_side, recomputation, tile_unit, tiling_for
-from vrtspike.settings import Settings
-from vrtspike.settings.schema import load_deblurring_preset
+from vrtspike.restoration.inference.tiling import (
+    balanced_side,
+    tile_unit,
+    tiling_for,
+    tiling_overhead,
+)
 from vrtspike.system.errors import RunError
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 from vrtspike.training.environment import describe_environment
 from vrtspike.training.optimizers import build_optimizer
 from vrtspike.training.precision import Precision
@@ -78,7 +83,7 @@ Clip = tuple[Tensor, Tensor]
 Measurements = Iterator[tuple[str, dict[str, Any]]]
 
 
-def load(name: str, *overrides: str) -> Settings:
+def load(name: str, *overrides: str) -> DeblurringSettings:
     """Load the settings of a preset."""
     return load_deblurring_preset(REPOSITORY / f"config/presets/{name}.yaml", overrides)
 
@@ -88,7 +93,7 @@ def presets(device: torch.device, names: Sequence[str]) -> Sequence[str]:
     return names if device.type == "cuda" else SMALL
 
 
-def build(settings: Settings, device: torch.device) -> Restorer:
+def build(settings: DeblurringSettings, device: torch.device) -> Restorer:
     """Build the untrained model of a preset; no layer is zero."""
     torch.manual_seed(0)
     model = build_model(settings, pretrained=False)
@@ -99,7 +104,9 @@ def build(settings: Settings, device: torch.device) -> Restorer:
     return model.to(device)
 
 
-def clips(settings: Settings, device: torch.device, shape: Sequence[int], batch: int = 1) -> Clip:
+def clips(
+    settings: DeblurringSettings, device: torch.device, shape: Sequence[int], batch: int = 1
+) -> Clip:
     """Return random frames (batch, T, 3, H, W) and voxels of half their size.
 
     With DATA.NEIGHBOURS, the voxels are those of T + 2 frames.
@@ -159,13 +166,15 @@ def relative_difference(measured: Tensor, expected: Tensor) -> float:
 
 
 def results(
-    model: Restorer, clip: Clip, device: torch.device, settings: Settings, precision: str
+    model: Restorer, clip: Clip, device: torch.device, settings: DeblurringSettings, precision: str
 ) -> tuple[Tensor, Tensor]:
     """Compute the residual and all gradients of a model on a device; returns them on the CPU."""
     model.to(device).zero_grad(set_to_none=True)
     train = settings.TRAIN.model_copy(update={"PRECISION": precision})
     arithmetic = Precision(train, device)
-    forward_module = arithmetic.forward_module(model, half_weights=model.half_weights)
+    forward_module = arithmetic.forward_module(
+        model, half_precision_weights=model.half_precision_weights
+    )
     with arithmetic.autocast():
         restored = forward_module(*(tensor.to(device) for tensor in clip))
     loss(restored).backward()
@@ -224,7 +233,7 @@ def kernels(device: torch.device) -> Measurements:
 
 
 def prepare(
-    settings: Settings, device: torch.device, compiled: bool
+    settings: DeblurringSettings, device: torch.device, compiled: bool
 ) -> tuple[Callable[[], None], Optimizer]:
     """Build a micro-step of a preset, and its optimizer."""
     gc.collect()  # frees the memory of the former preset
@@ -233,7 +242,9 @@ def prepare(
     precision = Precision(settings.TRAIN, device)
     model = build(settings, device)
     precision.prepare(model)
-    forward_module = precision.forward_module(model, half_weights=model.half_weights)
+    forward_module = precision.forward_module(
+        model, half_precision_weights=model.half_precision_weights
+    )
     groups: list[dict[str, object]] = [{"params": list(model.parameters()), "lr": 1e-6}]
     optimizer = build_optimizer(groups, settings.TRAIN.OPTIM)
     side = settings.DATA.CROP_SIZE if on_gpu else SIDE
@@ -251,13 +262,13 @@ def prepare(
         # As in the training loop, autocast keeps the casts of weights for the backward pass.
         with precision.autocast():
             restored = forward_module(*clip)
-            with precision.exact():
+            with precision.full_precision():
                 precision.scaler.scale(loss(restored)).backward()
 
     return micro_step, optimizer
 
 
-def train(settings: Settings, device: torch.device, compiled: bool) -> dict[str, Any]:
+def train(settings: DeblurringSettings, device: torch.device, compiled: bool) -> dict[str, Any]:
     """Measure time and peak memory of a micro-step; too little memory is a result, not an error."""
     on_gpu = device.type == "cuda"
     batch = settings.TRAIN.BATCH_SIZE if on_gpu else 1
@@ -284,14 +295,14 @@ def restoring(device: torch.device) -> Measurements:
         _, *sides = CLIP
         tiling = tiling_for(settings)
         unit = tile_unit(2)
-        tile = [even_side(side, tiling.size, tiling.overlap, unit) for side in sides]
+        tile = [balanced_side(side, tiling.size, tiling.overlap, unit) for side in sides]
         if device.type != "cuda":
             tile = [SIDE, SIDE]
         model = build(settings, device).eval()
         clip = clips(settings, device, (tiling.frames, *tile))
         with torch.inference_mode(), Precision(settings.TRAIN, device).autocast():
             ms = milliseconds(device, partial(model, *clip))
-        rate = tiling.frames * tile[0] * tile[1] / ms * 1e3 / recomputation(CLIP, tiling, unit)
+        rate = tiling.frames * tile[0] * tile[1] / ms * 1e3 / tiling_overhead(CLIP, tiling, unit)
         yield name, {"frames/s": rate / (sides[0] * sides[1]), "tile": tile, "ms": ms}
 
 
@@ -392,4 +403,4 @@ def table(part: str, result: dict[str, Any]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -38,7 +38,7 @@ from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.store.reading import Store
 from vrtspike.data.voxels.bins import bin_edges
 from vrtspike.io.images import luma, shrink
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 Values = NDArray[np.float64]
 Features = Callable[[NDArray[np.uint8]], Values]
@@ -182,4 +182,4 @@ def section(results: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     page = ROOT / "docs" / "experiments.md"
-    run(lambda: run_experiment("learning", page, section, measured, __doc__))
+    run_main(lambda: run_experiment("learning", page, section, measured, __doc__))

@@ -26,9 +26,9 @@ from experiments import (
     variants_table,
 )
 from vrtspike.data.clips.neighbors import voxel_frames
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.models import build_model
-from vrtspike.settings import Settings
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 SIDE = 128
 """Rows and columns of the frames on which the arithmetic of a frame is counted."""
@@ -54,7 +54,7 @@ VARIANTS = {
 }
 
 
-def gflop(settings: Settings) -> dict[str, float]:
+def gflop(settings: DeblurringSettings) -> dict[str, float]:
     """Multiplications and additions of a frame's forward pass, in 10^9."""
     data = settings.DATA
     blur = torch.zeros(1, data.CLIP_LEN, 3, SIDE, SIDE)
@@ -87,4 +87,4 @@ def section(runs: Runs) -> str:
 
 if __name__ == "__main__":
     page = ROOT / "docs" / "experiments.md"
-    run(lambda: run_experiment("light_variants", page, section, measured, __doc__))
+    run_main(lambda: run_experiment("light_variants", page, section, measured, __doc__))

@@ -19,7 +19,7 @@ from vrtspike.data.simulation.general import TEST, Source
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE, Camera, film_sequence
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 HEIGHT, WIDTH = 128, 192
 EXPOSURES = 8
@@ -56,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

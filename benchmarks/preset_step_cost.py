@@ -22,13 +22,13 @@ from vrtspike.models.parallel_warping import MAX_SAMPLED_CUDA, DeformableAlignme
 from vrtspike.training.precision import Precision
 
 if TYPE_CHECKING:
-    from vrtspike.settings import Settings
+    from vrtspike.deblurring_settings import DeblurringSettings
 
 _RATIO = 2
 """Ratio of the sides of frame and spike sensor in pixels, as in most recordings."""
 
 
-def step_cost(settings: Settings, side: int) -> tuple[StepCost, Traffic]:
+def step_cost(settings: DeblurringSettings, side: int) -> tuple[StepCost, Traffic]:
     """Count a micro-step of the preset's own clips as on a GPU; no memory is allocated.
 
     The spike sensor has half the size of the frames. Attention is one operation, as with
@@ -67,7 +67,7 @@ class _MicroStep:
 
 
 @contextmanager
-def _micro_step(settings: Settings, side: int) -> Iterator[_MicroStep]:
+def _micro_step(settings: DeblurringSettings, side: int) -> Iterator[_MicroStep]:
     """Build a micro-step of tensors without data, which exist as long as the context."""
     precision = Precision(settings.TRAIN, torch.device("cpu"))
     # As in the training loop, autocast keeps the casts of weights until after the backward pass,
@@ -76,11 +76,13 @@ def _micro_step(settings: Settings, side: int) -> Iterator[_MicroStep]:
         FakeTensorMode(allow_non_fake_inputs=True),
         fused_attention(),
         precision.autocast(),
-        precision.exact(),
+        precision.full_precision(),
     ):
         model = _network(settings)
         precision.prepare(model)
-        forward_module = precision.forward_module(model, half_weights=model.half_weights)
+        forward_module = precision.forward_module(
+            model, half_precision_weights=model.half_precision_weights
+        )
         blur, voxels = _clips(settings, side)
 
         def loss() -> Tensor:
@@ -91,7 +93,7 @@ def _micro_step(settings: Settings, side: int) -> Iterator[_MicroStep]:
         yield _MicroStep(model, (blur, voxels), loss)
 
 
-def _network(settings: Settings) -> Restorer:
+def _network(settings: DeblurringSettings) -> Restorer:
     """Build the network of a preset as it runs on a GPU."""
     vrt = settings.MODEL.VRT.model_copy(update={"ATTENTION": "sdpa"})
     counted = settings.MODEL.model_copy(update={"VRT": vrt})
@@ -104,7 +106,7 @@ def _network(settings: Settings) -> Restorer:
     return model
 
 
-def _clips(settings: Settings, side: int) -> tuple[Tensor, Tensor]:
+def _clips(settings: DeblurringSettings, side: int) -> tuple[Tensor, Tensor]:
     """Return blurry frames and voxels of a micro-step, see :class:`_MicroStep`."""
     clips = settings.TRAIN.BATCH_SIZE
     frames = settings.DATA.CLIP_LEN

@@ -34,10 +34,10 @@ from vrtspike.deblurring.training_cost import (
     counted_costs,
     model_digest,
 )
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import atomic_write_text, read_json, write_json
-from vrtspike.settings import Settings
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 from vrtspike.training.flops import TRAINING_FACTOR
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -174,10 +174,10 @@ def count(name: str) -> dict[str, Any]:
     }
 
 
-def load(name: str) -> Settings:
+def load(name: str) -> DeblurringSettings:
     """Load a preset of the deblurring."""
     settings = load_preset(REPOSITORY / f"config/presets/{name}.yaml")
-    assert isinstance(settings, Settings)
+    assert isinstance(settings, DeblurringSettings)
     return settings
 
 
@@ -232,4 +232,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -29,18 +29,18 @@ from vrtspike.data.simulation.demo import SCENES, Scene, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.data.store.reading import Store
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.schema import load_deblurring_preset, require_deblurring_settings
 from vrtspike.metrics.psnr import psnr
 from vrtspike.restoration.inference.tiling import tiling_for
 from vrtspike.restoration.inputs.clip_frames import ArrayFrames
 from vrtspike.restoration.inputs.clip_source import StoreClipSource, stored_sharp_frame
 from vrtspike.restoration.inputs.clip_spikes import array_spikes
 from vrtspike.restoration.inputs.input_clip import InputClip
-from vrtspike.restoration.restore import load_model, restore_frames, torch_tile_model
+from vrtspike.restoration.tiled_inference import load_model, restore_frames, torch_tile_model
 from vrtspike.runs.file_names import WEIGHTS
-from vrtspike.settings import Settings
-from vrtspike.settings.schema import deblurring_settings, load_deblurring_preset
 from vrtspike.system.errors import DataError
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 STEPS_PER_FRAME = 8
 
@@ -96,7 +96,9 @@ def flipped(spikes: list[Spikes]) -> list[Spikes]:
     return [bits ^ (random.random(bits.shape) < 0.01).astype(np.uint8) for bits in spikes]
 
 
-def mean_psnr(model: nn.Module, settings: Settings, manifest: DatasetManifest) -> dict[str, float]:
+def mean_psnr(
+    model: nn.Module, settings: DeblurringSettings, manifest: DatasetManifest
+) -> dict[str, float]:
     """Compute the mean PSNR in dB of the test sequences, by sensor."""
     values_by_sensor: dict[str, list[float]] = {}
     scenes = {scene.name: (number, scene) for number, scene in enumerate(SCENES)}
@@ -133,7 +135,7 @@ def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
             run = train_preset(
                 "light_demo", {**GIVEN, **dict(augmentation)}, inputs.dataset, Path(folder)
             )
-            settings = deblurring_settings(run.settings, run.name)
+            settings = require_deblurring_settings(run.settings, run.name)
             model = load_model(Path(folder) / "result" / WEIGHTS, settings, CPU)
         results[name] = mean_psnr(model, settings, load_dataset(inputs.dataset))
         print(name, results[name], flush=True)
@@ -169,4 +171,4 @@ def title(values: str) -> str:
 
 if __name__ == "__main__":
     page = ROOT / "docs" / "experiments.md"
-    run(lambda: run_experiment("robustness", page, section, measured, __doc__))
+    run_main(lambda: run_experiment("robustness", page, section, measured, __doc__))

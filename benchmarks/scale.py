@@ -27,11 +27,11 @@ from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
 from vrtspike.data.simulation.demo import SCENES, make_demo_data
 from vrtspike.data.store.writing import build_store
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import SEAL
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.options import HelpFormatter, positive_int
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DATA = "data/many"
@@ -144,4 +144,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -26,14 +26,19 @@ from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_dataset
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.spike_reconstruction import tfp
 from vrtspike.data.store.reading import Store
-from vrtspike.evaluation.measure import FrameImages, Scores, measure_images
+from vrtspike.evaluation.measure import FrameImages, MetricFunctions, measure_images
 from vrtspike.metrics.psnr import PSNR_Y
 from vrtspike.metrics.ssim import SSIM_Y
 from vrtspike.metrics.tof import TOF
 from vrtspike.restoration.inputs.clip_source import stored_sharp_frame
-from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, Reconstruction, in_gray, spikes_alone
+from vrtspike.restoration.spikes_alone import (
+    RECONSTRUCTIONS,
+    Reconstruction,
+    gray_pair,
+    spikes_alone,
+)
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 WINDOWS = (16, 24, 32, 40, 88)
 MEASURED = (PSNR_Y, SSIM_Y, TOF)
@@ -53,15 +58,17 @@ def reconstructions() -> dict[str, Reconstruction]:
     return windows | {INTERVALS: RECONSTRUCTIONS["tfi"]}
 
 
-def measure(entry: SequenceEntry, rate: Reconstruction, scores: Scores) -> dict[str, float]:
+def measure(
+    entry: SequenceEntry, rate: Reconstruction, metric_functions: MetricFunctions
+) -> dict[str, float]:
     """Mean of each metric over the frames of a sequence."""
-    values: dict[str, list[float]] = {metric.name: [] for metric in scores}
+    values: dict[str, list[float]] = {metric.name: [] for metric in metric_functions}
     previous = None
     with ThreadPoolExecutor(available_cpus()) as threads:
         for images in frames(entry, rate):
-            row = measure_images(scores, images, previous, threads)
+            row = measure_images(metric_functions, images, previous, threads)
             previous = images
-            for metric in scores:
+            for metric in metric_functions:
                 value = row[f"{metric.name}_spikes"]
                 if not math.isnan(value):
                     values[metric.name].append(value)
@@ -73,7 +80,7 @@ def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
     store = Store(entry.store)
     for index in range(entry.frames):
         picture = spikes_alone(store, rate, index)
-        reconstruction, truth = in_gray(picture, stored_sharp_frame(store, index))
+        reconstruction, truth = gray_pair(picture, stored_sharp_frame(store, index))
         yield {"spikes": reconstruction, "gray": truth}
 
 
@@ -82,7 +89,7 @@ def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
     if results:
         return
     entries = load_dataset(inputs.dataset).split("test")
-    scores: Scores = {metric: metric.load(Path("none"), CPU) for metric in MEASURED}
+    scores: MetricFunctions = {metric: metric.load(Path("none"), CPU) for metric in MEASURED}
     results |= {"sequences": len(entries), "metrics": [m.name for m in MEASURED], "rows": []}
     for name, rate in reconstructions().items():
         rows = [measure(entry, rate, scores) for entry in entries]
@@ -107,4 +114,4 @@ def section(results: Mapping[str, Any]) -> str:
 
 if __name__ == "__main__":
     page = ROOT / "docs" / "metrics.md"
-    run(lambda: run_experiment("spikes_alone", page, section, measured, __doc__))
+    run_main(lambda: run_experiment("spikes_alone", page, section, measured, __doc__))

@@ -10,9 +10,9 @@ import shlex
 from functools import partial
 from pathlib import Path
 
-from vrtspike.analysis.advice.task_advice import task_advice
+from vrtspike.analysis.diagnosis.task_advice import task_advice
 from vrtspike.config.yaml_documents import parse_overrides
-from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.deblurring.planning.data_plan import DataPlan
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.launching.gpus import usable_gpus
@@ -21,7 +21,7 @@ from vrtspike.staleness import params as staleness_params
 from vrtspike.staleness.trainings import TrainingPlanner
 from vrtspike.system.home import CONFIG, require_project, use_home
 from vrtspike.workflow import job_resources, rule_values
-from vrtspike.workflow.made_with import version_messages
+from vrtspike.workflow.project_version import version_messages
 from vrtspike.workflow.messages import ExitMessages
 from vrtspike.workflow.paths import WorkflowPaths
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
@@ -41,7 +41,7 @@ with user_errors():
     WORKFLOW_PATHS = WorkflowPaths(use_home(SNAKEMAKE.rules_folder))
     # Parsed again, because Snakemake turns numbers in mappings into strings.
     OVERRIDES = parse_overrides(SNAKEMAKE.config_arguments, "--config").tree
-    WORKFLOW_CONFIG = load_workflow(CONFIGFILES, OVERRIDES)
+    WORKFLOW_CONFIG = load_workflow_config(CONFIGFILES, OVERRIDES)
     DEBLURRING_CONFIG = DeblurringConfig(WORKFLOW_CONFIG)
     DATASETS = DEBLURRING_CONFIG.dataset_names
 if SNAKEMAKE.is_main:

@@ -7,7 +7,7 @@ import argparse
 from vrtspike.analysis.comparisons.ablation import compare_variants
 from vrtspike.io.flatten import ABSENT
 from vrtspike.system.options import add_runs
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -20,4 +20,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

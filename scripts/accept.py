@@ -7,11 +7,11 @@ from pathlib import Path
 
 from vrtspike.data.checks.accept import accept
 from vrtspike.data.checks.options import GateOptions
-from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
+from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed_sequences
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.options import HelpFormatter, add_options
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     arguments = parser.parse_args()
     survey = read_manifest(arguments.survey, SURVEY)
     accepted = accept(
-        manifest_paths(arguments.ingested, surveyed(survey)),
+        manifest_paths(arguments.ingested, surveyed_sequences(survey)),
         arguments.options,
         surveyed=survey["excluded"],
     )
@@ -42,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.advice.findings import SYMPTOMS
+from vrtspike.analysis.diagnosis.findings import SYMPTOMS
 from vrtspike.plotting.markdown_tables import markdown_table, update_tables
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 PAGE = Path("docs/findings.md")
 
@@ -22,7 +22,7 @@ def main() -> None:
     arguments = parser.parse_args()
     update_tables(
         arguments.page,
-        "analysis/advice",
+        "analysis/diagnosis",
         {"findings": findings_page_table()},
         command=f"scripts/{Path(__file__).name}",
         is_check=arguments.check,
@@ -37,4 +37,4 @@ def findings_page_table() -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

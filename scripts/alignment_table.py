@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from vrtspike.data.alignment_table import alignment_table, plot_alignment
-from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed
+from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed_sequences
 from vrtspike.io.files import atomic_write_text
 from vrtspike.io.manifests import read_manifest
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, required=True, help="table to write (CSV)")
     parser.add_argument("--plot", type=Path, required=True, help="plot to write (SVG)")
     arguments = parser.parse_args()
-    names = surveyed(read_manifest(arguments.survey, SURVEY))
+    names = surveyed_sequences(read_manifest(arguments.survey, SURVEY))
     table = alignment_table(manifest_paths(arguments.ingested, names))
     atomic_write_text(arguments.table, table.to_csv(index=False, lineterminator="\n"))
     plot_alignment(arguments.plot, table)
@@ -36,4 +36,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

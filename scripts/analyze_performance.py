@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.analysis.advice.findings import finding_lines
-from vrtspike.analysis.performance import read_analysis, write_analysis
-from vrtspike.system.program import run
+from vrtspike.analysis.diagnosis.findings import finding_lines
+from vrtspike.analysis.performance import analyze_run, write_analysis
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -21,10 +21,10 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     arguments = parser.parse_args()
-    analysis = read_analysis(arguments.run)
+    analysis = analyze_run(arguments.run)
     write_analysis(analysis, arguments.output)
     print("\n".join(finding_lines(analysis.findings)))
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -19,7 +19,7 @@ from vrtspike.cluster.batch_systems import (
     submit_job,
 )
 from vrtspike.system.errors import EXIT_USER_ERROR
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 _DEFAULT = "none"
 """Value in profiles for the batch system's default."""
@@ -92,4 +92,4 @@ def _without_default(value: str) -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

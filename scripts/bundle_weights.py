@@ -8,7 +8,7 @@ from pathlib import Path
 from vrtspike.io.files import folder_size
 from vrtspike.restoration.bundling import bundle_weights
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -32,4 +32,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -6,7 +6,7 @@ import argparse
 
 from vrtspike.commands.calibration import add_calibrate, run_calibrate
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -17,4 +17,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -10,7 +10,7 @@ from vrtspike.analysis.comparisons.compare import (
     write_comparison,
 )
 from vrtspike.system.options import add_runs
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -24,4 +24,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -14,7 +14,7 @@ from vrtspike.config.translations import chinese, missing_page
 from vrtspike.io.files import atomic_write_text
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 PROJECT = Path(__file__).parents[1]
 
@@ -46,4 +46,4 @@ def _write(path: Path, text: str, *, check: bool) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -11,7 +11,7 @@ from vrtspike.data.manifests import ACCEPTED
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest, sealed
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -56,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

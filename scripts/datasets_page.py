@@ -10,7 +10,7 @@ import pandas as pd
 
 from vrtspike.commands.public_sets.table import PublicSet, read_public_sets
 from vrtspike.plotting.markdown_tables import markdown_table, update_tables
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 PAGE = Path("docs/datasets.md")
 
@@ -69,4 +69,4 @@ def _linked(text: str) -> str:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

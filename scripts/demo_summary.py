@@ -10,7 +10,7 @@ from rich.console import Console
 
 from vrtspike.analysis.stage_times import demo_summary
 from vrtspike.io.files import atomic_write_text
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 WIDTH = 100
 REUSE = """
@@ -49,4 +49,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

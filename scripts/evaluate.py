@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 
 from vrtspike.config.tasks import find_task
-from vrtspike.launching.gpus import DEVICE_NAMES, take_device
+from vrtspike.launching.gpus import DEVICE_NAMES, acquire_device
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 from vrtspike.system.progress_bar import progress_bar
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     arguments = parser.parse_args()
     identity = read_published(arguments.settings.parent).with_overrides(arguments.set)
     title = f"evaluate {identity.name}"
-    with take_device(arguments.device) as device, progress_bar(title) as progress:
+    with acquire_device(arguments.device) as device, progress_bar(title) as progress:
         job = EvaluationJob(
             arguments.weights, identity, arguments.dataset, arguments.output, device, progress
         )
@@ -43,4 +43,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.io.backbone_weights import PUBLISHED, SOURCE, fetch_weights
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -26,4 +26,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.data.simulation.general import make_general_data
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -22,4 +22,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.data.data_source import RawFolder
-from vrtspike.data.manifests import SURVEY, surveyed
-from vrtspike.data.shard_jobs import IngestStage, make_shard
+from vrtspike.data.manifests import SURVEY, surveyed_sequences
 from vrtspike.data.shards import shard_members
+from vrtspike.data.stages import IngestStage, process_shard
 from vrtspike.io.manifests import read_manifest
 from vrtspike.system.options import HelpFormatter, add_options, add_shard
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -32,9 +32,9 @@ def main() -> None:
     )
     add_shard(parser)
     arguments = parser.parse_args()
-    make_shard(
+    process_shard(
         IngestStage(arguments.ingested, arguments.options),
-        shard_members(arguments.shard, surveyed(read_manifest(arguments.survey, SURVEY))),
+        shard_members(arguments.shard, surveyed_sequences(read_manifest(arguments.survey, SURVEY))),
         arguments.output,
         arguments.threads,
         partial(print, flush=True),
@@ -42,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.config.yaml_documents import read_overrides
+from vrtspike.config.yaml_documents import parse_config_words
 from vrtspike.launching.launch import launch
 from vrtspike.launching.machines import gpus_option
 from vrtspike.system.options import add_preset, positive_int
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> int:
@@ -48,9 +48,9 @@ def main() -> int:
     )
     program = Path(__file__).with_name("train.py")
     options = vars(parser.parse_args())
-    options["config"] = read_overrides(options["config"]).tree
+    options["config"] = parse_config_words(options["config"]).tree
     return launch(program, **options)
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -6,7 +6,7 @@ import argparse
 
 from vrtspike.deblurring.leaderboard import write_leaderboard
 from vrtspike.system.options import add_runs
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -26,4 +26,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vrtspike.config.tasks import defines, find_task
-from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.config.yaml_documents import read_overrides
+from vrtspike.config.tasks import find_task, has_part
+from vrtspike.config.workflow_loading import load_workflow_config
+from vrtspike.config.yaml_documents import parse_config_words
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import add_preset
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -19,10 +19,10 @@ def main() -> None:
     add_preset(parser)
     parser.add_argument("--output", type=Path, required=True, help="manifest to write (JSON)")
     arguments = parser.parse_args()
-    workflow = load_workflow(arguments.configfile, read_overrides(arguments.config).tree)
-    settings = workflow.preset(arguments.preset)
+    workflow = load_workflow_config(arguments.configfile, parse_config_words(arguments.config).tree)
+    settings = workflow.settings_of(arguments.preset)
     task = find_task(settings.TASK)
-    if not defines(task, "prepare"):
+    if not has_part(task, "prepare"):
         raise ConfigError(
             f"--preset {arguments.preset}: TASK is {settings.TASK}, whose data are made by its own "
             f"rules; run: snakemake --cores 1 train_{arguments.preset}"
@@ -31,4 +31,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

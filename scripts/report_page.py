@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vrtspike.reporting.page import write_report_page
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -34,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -8,7 +8,7 @@ from vrtspike.analysis.comparisons.seeds import write_seeds
 from vrtspike.io.flatten import ABSENT
 from vrtspike.reporting.curves_page import write_curves_page
 from vrtspike.system.options import add_runs
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -23,4 +23,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

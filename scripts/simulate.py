@@ -21,7 +21,7 @@ from vrtspike.data.simulation.folders import (
 )
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.system.options import HelpFormatter, positive_int
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 SENSOR_KEYS = SimulatedSensor.model_fields.keys()
 
@@ -94,4 +94,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

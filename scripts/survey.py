@@ -13,7 +13,7 @@ from vrtspike.data.raw.survey import survey
 from vrtspike.io.files import write_json
 from vrtspike.system.errors import named_faults
 from vrtspike.system.options import HelpFormatter, add_options
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -40,4 +40,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

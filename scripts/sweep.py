@@ -10,7 +10,7 @@ from vrtspike.config.sweeps import sweep_values
 from vrtspike.io.flatten import ABSENT
 from vrtspike.reporting.curves_page import write_curves_page
 from vrtspike.system.options import add_runs
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -27,4 +27,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -25,12 +25,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from vrtspike.launching.signals import leave, process_rank, report_status, restore_stops
+from vrtspike.launching.signals import (
+    exit_process,
+    process_rank,
+    report_status,
+    restore_stop_signals,
+)
 from vrtspike.runs.identity import prepare_folder
 from vrtspike.staleness.training_code import record_code
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, first_few
 from vrtspike.system.processes import stop_with_parent
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> int:
@@ -42,7 +47,7 @@ def main() -> int:
         "--run-dir", type=Path, required=True, help="folder of the run, with its settings.json"
     )
     arguments = parser.parse_args()
-    restore_stops()
+    restore_stop_signals()
     stop_with_parent()
     try:
         training_run = prepare_folder(arguments.run_dir)
@@ -62,4 +67,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run(main, leave)
+    run_main(main, exit_process)

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.data.manifests import ACCEPTED
-from vrtspike.data.shard_jobs import VoxelizeStage, make_shard
 from vrtspike.data.shards import shard_members
+from vrtspike.data.stages import VoxelizeStage, process_shard
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.manifests import read_manifest
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.options import HelpFormatter, add_options, add_shard
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
         arguments.ingested,
         arguments.options,
     )
-    make_shard(
+    process_shard(
         stage,
         shard_members(arguments.shard, accepted["sequences"]),
         arguments.output,
@@ -55,4 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 
 TESTED_WITH = {
-    "analysis/advice/test_symptom.py": [
-        "analysis/advice/learning_symptoms",
-        "analysis/advice/loading_symptoms",
-        "analysis/advice/memory_symptoms",
-        "analysis/advice/speed_symptoms",
+    "analysis/diagnosis/test_symptom.py": [
+        "analysis/diagnosis/learning_symptoms",
+        "analysis/diagnosis/loading_symptoms",
+        "analysis/diagnosis/memory_symptoms",
+        "analysis/diagnosis/speed_symptoms",
     ],
     "analysis/comparisons/test_compare.py": ["analysis/comparisons/quality_tables"],
     "commands/test_documented.py": [
@@ -23,12 +23,16 @@ TESTED_WITH = {
         "commands/runs",
         "commands/sensor_option",
     ],
-    "commands/test_projects.py": ["commands/project/data_inspection", "commands/project/files"],
+    "commands/test_init.py": ["commands/new_project/data_inspection", "commands/new_project/files"],
     "analysis/test_run_memory.py": ["runs/selection"],
     "commands/test_data.py": ["commands/public_sets/folders", "commands/public_sets/table"],
     "commands/doctor/test_checks.py": ["commands/doctor/check"],
     "commands/test_restore.py": ["commands/models", "restoration/restore_command"],
-    "config/test_limits.py": ["config/run_schema", "settings/data", "settings/evaluation"],
+    "config/test_limits.py": [
+        "config/run_schema",
+        "deblurring_settings/data",
+        "deblurring_settings/evaluation",
+    ],
     "config/test_loading.py": ["config/checking"],
     "config/test_reference.py": ["config/fields"],
     "config/test_workflow.py": ["config/workflow_loading", "config/workflow_schema"],
@@ -42,10 +46,10 @@ TESTED_WITH = {
     "losses/test_registry.py": ["losses/term"],
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
     "models/test_attention.py": ["models/recomputed_attention"],
-    "monitoring/test_timing.py": ["monitoring/timing_layout"],
+    "monitoring/test_timing.py": ["monitoring/timing_text"],
     "paper_figures/test_restored_results.py": ["paper_figures/reading"],
     "paper_figures/test_writing.py": [
-        "paper_figures/choice",
+        "paper_figures/crop_choice",
         "paper_figures/crops",
         "paper_figures/gain_over_motion",
         "paper_figures/psnr_over_frames",
@@ -54,7 +58,7 @@ TESTED_WITH = {
         "paper_figures/style",
         "paper_figures/xt",
     ],
-    "reporting/test_page.py": ["reporting/embedding", "reporting/verdict"],
+    "reporting/test_page.py": ["reporting/embedded_media", "reporting/verdict"],
     "restoration/inference/test_tiling.py": ["restoration/inputs/clip_source"],
     "restoration/test_packing.py": ["reporting/packing"],
     "runs/test_published.py": ["runs/validation_pictures"],
@@ -63,7 +67,7 @@ TESTED_WITH = {
     "sst/test_store.py": ["sst/preparation"],
     "training/test_fit.py": ["training/run"],
     "training/test_steps.py": ["training/learner"],
-    "workflow/test_train_call.py": ["interface/training"],
+    "workflow/test_train_call.py": ["api/training"],
 }
 """Modules that are tested together with another one, by the file of their tests."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from vrtspike.config import load_preset
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 
 
-def deblurring_presets(repository: Path) -> dict[str, Settings]:
+def deblurring_presets(repository: Path) -> dict[str, DeblurringSettings]:
     """Those of the deblurring, by name."""
     presets = {
         path.stem: load_preset(path)
         for path in sorted((repository / "config/presets").glob("*.yaml"))
     }
-    return {name: s for name, s in presets.items() if isinstance(s, Settings)}
+    return {name: s for name, s in presets.items() if isinstance(s, DeblurringSettings)}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 
 Publish = Callable[..., Path]
 
@@ -84,7 +84,7 @@ def publish(tmp_path: Path) -> Publish:
     def make(name: str = "slow", psnr: float = 30.0, gpu: bool = False, **sections: Any) -> Path:
         folder = tmp_path / "train" / name
         folder.mkdir(parents=True)
-        settings = Settings.model_validate(sections)
+        settings = DeblurringSettings.model_validate(sections)
         RunIdentity(name, settings, "dataset.json", f"fingerprint of {name}", "d").write(folder)
         record = {"status": "finished", "step": 5, "parameters": 1234567}
         write_json(folder / "run.json", record)

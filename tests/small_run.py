@@ -19,6 +19,8 @@ from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store.reading import Store
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
@@ -27,8 +29,6 @@ from vrtspike.restoration.inputs.clip_source import ClipSource, StoreClipSource
 from vrtspike.restoration.inputs.clip_spikes import recorded_spikes, simulated_spikes
 from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.runs.identity import RunIdentity, write_statistics
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
 
 BINS = 4
 EXPOSURES = 5
@@ -46,7 +46,7 @@ class SmallRun:
     raw: Path
     dataset: Path
     train: Path
-    settings: Settings
+    settings: DeblurringSettings
 
 
 def moving_photograph(frames: int, left: int) -> list[np.ndarray]:
@@ -58,8 +58,8 @@ def moving_photograph(frames: int, left: int) -> list[np.ndarray]:
     ]
 
 
-def small_settings() -> Settings:
-    return Settings.model_validate(
+def small_settings() -> DeblurringSettings:
+    return DeblurringSettings.model_validate(
         {
             "DATA": {"NUM_VOXEL_BINS": BINS, "CLIP_LEN": 3, "CROP_SIZE": 32},
             "MODEL": {
@@ -99,7 +99,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
 
 
 def write_run(
-    train: Path, name: str, settings: Settings, dataset: Path, network: torch.nn.Module
+    train: Path, name: str, settings: DeblurringSettings, dataset: Path, network: torch.nn.Module
 ) -> None:
     """Write the result folder of a finished run."""
     train.mkdir(parents=True)
@@ -120,7 +120,7 @@ def write_light_run(small_run: SmallRun, train: Path, *, use_spike: bool = True)
     chosen["DATA"]["ROOT"] = str(small_run.raw)
     chosen["TEST"]["TILE"]["FRAMES"] = 8  # whole clips, as the file computes them
     chosen["LOG"] = dict(zip(("ON_END", "WANDB", "MLFLOW"), SECRETS, strict=True))
-    settings = Settings.model_validate(chosen)
+    settings = DeblurringSettings.model_validate(chosen)
     torch.manual_seed(3)
     network = build_model(settings)
     for parameter in network.parameters():  # also of layers that start at zero

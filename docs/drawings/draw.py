@@ -13,11 +13,11 @@ from exposure import exposure_drawing
 from networks import spike_nafnet, vrt_spike
 from vrtspike.config.loading import load_preset
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import atomic_write_text
-from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "images"
@@ -51,12 +51,12 @@ def drawings() -> dict[str, str]:
     }
 
 
-def load(preset: str) -> Settings:
+def load(preset: str) -> DeblurringSettings:
     """Load a preset of the deblurring."""
     settings = load_preset(ROOT / "config" / "presets" / f"{preset}.yaml")
-    assert isinstance(settings, Settings)
+    assert isinstance(settings, DeblurringSettings)
     return settings
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

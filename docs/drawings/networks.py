@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from svg import FRAME, NETWORK, RULE, SPIKE, Box, Drawing
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.model import RECONSTRUCTION_GROUPS, SKIPS, STAGES
 from vrtspike.models.stages import STAGE_LEVELS
 from vrtspike.models.vrt import NUM_SCALES
-from vrtspike.settings import Settings
-from vrtspike.settings.model import RECONSTRUCTION_GROUPS, SKIPS, STAGES
 
 WIDTH = 900
 _ROW = 84
@@ -71,7 +71,7 @@ def draw_readout(drawing: Drawing, features: Box, total: Box) -> None:
     drawing.note((x + 8, y - 10), "readout: one convolution")
 
 
-def spike_nafnet(settings: Settings) -> str:
+def spike_nafnet(settings: DeblurringSettings) -> str:
     """Draw SpikeNAFNet for a sensor of half the frames' size.
 
     Args:
@@ -151,7 +151,7 @@ def draw_strip(drawing: Drawing, y: float, title: str, steps: Sequence[str]) -> 
     drawing.chain((_VOXELS, y + 54), steps, NETWORK, _LABELS - _VOXELS)
 
 
-def vrt_spike(settings: Settings) -> str:
+def vrt_spike(settings: DeblurringSettings) -> str:
     """Draw VRT-Spike, with alignment by optical flow.
 
     Args:

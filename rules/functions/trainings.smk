@@ -52,7 +52,7 @@ def damaged_summary(wildcards):
 
 def evaluation_options(wildcards, resources):
     """Options with the present TEST settings, which may differ from those of the training."""
-    return evaluation_overrides(WORKFLOW_CONFIG.preset(wildcards.preset))
+    return evaluation_overrides(WORKFLOW_CONFIG.settings_of(wildcards.preset))
 
 
 @user_errors()
@@ -61,7 +61,7 @@ def published_vrt(wildcards):
     # Imported here, because it imports plotting.
     from vrtspike.evaluation.paper_results import published_vrt_weights
 
-    return ancient(published_vrt_weights(DEBLURRING_CONFIG.preset(PUBLISHED_VRT)))
+    return ancient(published_vrt_weights(DEBLURRING_CONFIG.settings_of(PUBLISHED_VRT)))
 
 
 @user_errors()

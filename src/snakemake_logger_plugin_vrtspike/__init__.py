@@ -18,10 +18,10 @@ from snakemake_interface_logger_plugins.settings import LogHandlerSettingsBase
 
 from vrtspike.system.errors import EXIT_USER_ERROR
 from vrtspike.system.line_output import write_line
-from vrtspike.system.program_ends import write_at_once
+from vrtspike.system.termination import write_from_signal_handler
 from vrtspike.system.user_environment import environment_faults
 from vrtspike.workflow.messages import MessageRewriter, config_fault
-from vrtspike.workflow.plan_view import SUMMARY_LINES, SUMMARY_ONLY, PlanView
+from vrtspike.workflow.plan_view import SUMMARY_LINES, SUMMARY_ONLY_VARIABLE, PlanView
 from vrtspike.workflow.run_view import RunView
 
 __all__ = ["LogHandler", "LogHandlerSettings"]
@@ -55,7 +55,7 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         self._rewriter = MessageRewriter(sys.argv[1:])
         self._view: PlanView | RunView | None = None
-        if os.environ.get(SUMMARY_ONLY):
+        if os.environ.get(SUMMARY_ONLY_VARIABLE):
             self._view = PlanView(self._show, sys.stdout, None)
         elif settings.dryrun:
             self._view = PlanView(self._show, sys.stderr, SUMMARY_LINES)
@@ -95,5 +95,5 @@ class LogHandler(LogHandlerBase):
 
 def _leave(signum: int, frame: object) -> NoReturn:
     """Before a run begins there is nothing to end in order."""
-    write_at_once("stopped before anything was run")
+    write_from_signal_handler("stopped before anything was run")
     os._exit(128 + signal.SIGINT)  # as in a shell

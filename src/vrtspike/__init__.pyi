@@ -1,6 +1,13 @@
 """Public names for type checkers and :mod:`vrtspike.lazy_names`; ``as`` makes a name public."""
 
 from vrtspike.analysis.run_logs import read_run_logs as read_run_logs
+from vrtspike.api.checking import DataCheck as DataCheck
+from vrtspike.api.checking import check_data as check_data
+from vrtspike.api.evaluating import Evaluation as Evaluation
+from vrtspike.api.evaluating import evaluate as evaluate
+from vrtspike.api.restoring import restore as restore
+from vrtspike.api.training import TrainingResult as TrainingResult
+from vrtspike.api.training import train as train
 from vrtspike.config import load_preset as load_preset
 from vrtspike.data.checks.alignment import align as align
 from vrtspike.data.clips.dataset_manifest import load_dataset as load_dataset
@@ -13,18 +20,11 @@ from vrtspike.data.simulation.sensor import synthesize_blur as synthesize_blur
 from vrtspike.data.store.reading import Store as Store
 from vrtspike.data.video import inspect_video as inspect_video
 from vrtspike.data.video import read_video as read_video
-from vrtspike.data.video import video_file as video_file
+from vrtspike.data.video import video_writer as video_writer
 from vrtspike.data.voxels.bins import bin_edges as bin_edges
 from vrtspike.data.voxels.counting import voxelize as voxelize
 from vrtspike.data.voxels.normalization import normalize_counts as normalize_counts
-from vrtspike.interface.checking import DataCheck as DataCheck
-from vrtspike.interface.checking import check_data as check_data
-from vrtspike.interface.evaluating import Evaluation as Evaluation
-from vrtspike.interface.evaluating import evaluate as evaluate
-from vrtspike.interface.restoring import restore as restore
-from vrtspike.interface.training import TrainingResult as TrainingResult
-from vrtspike.interface.training import train as train
-from vrtspike.launching.signals import leave as leave
+from vrtspike.launching.signals import exit_process as exit_process
 from vrtspike.metrics.psnr import psnr as psnr
 from vrtspike.metrics.psnr import psnr_y as psnr_y
 from vrtspike.metrics.ssim import ssim as ssim

@@ -11,7 +11,9 @@ def main() -> None:
         from vrtspike.commands.main import main as run
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        raise SystemExit(130) from None  # as system.program.run does, which is not imported yet
+        raise SystemExit(
+            130
+        ) from None  # as system.program.run_main does, which is not imported yet
     run()
 
 

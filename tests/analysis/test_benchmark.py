@@ -7,8 +7,8 @@ import pytest
 from vrtspike.analysis.benchmark import timed_settings
 from vrtspike.config.loading import override_settings
 from vrtspike.config.yaml_documents import parse_overrides
-from vrtspike.io.flatten import unequal
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.io.flatten import differing_values
 from vrtspike.training.optimizers import count_steps
 
 PHASES = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 2}]
@@ -27,11 +27,11 @@ def test_a_timed_training_has_equal_steps_no_end_and_no_notifications(train, cha
     log = {"WANDB": "mine", "MLFLOW": "mine", "ON_END": "mail", "ENABLE_TIMING_LOG": False}
     log |= {"TIMING_FILE": False, "TIMING_FILE_INTERVAL": 50}
     values = {"TRAIN": train | {"EARLY_STOPPING": {"PATIENCE": 1}}, "LOG": log}
-    before = Settings.model_validate(values)
+    before = DeblurringSettings.model_validate(values)
     after = override_settings(before, parse_overrides([change], "test"), "test")
     timed, changed = timed_settings(before, after, 7)
     dumped = [settings.model_dump(mode="json") for settings in (before, timed, changed)]
-    assert list(unequal(*dumped[1:])) == [change.partition("=")[0]]
+    assert list(differing_values(*dumped[1:])) == [change.partition("=")[0]]
     steps = count_steps(timed, per_epoch=1, micro_batches=1)
     assert steps >= 10**6
     assert timed.TRAIN.EARLY_STOPPING is None
@@ -42,6 +42,6 @@ def test_a_timed_training_has_equal_steps_no_end_and_no_notifications(train, cha
     assert (timed.LOG.ENABLE_TIMING_LOG, timed.LOG.TIMING_FILE) == (True, True)
     assert (timed.LOG.TIMING_FILE_INTERVAL, timed.LOG.MEMORY_EVERY_STEPS) == (1, 7)
     # Settings that affect the speed are unchanged.
-    set_keys = unequal(*dumped[:2]).keys()
+    set_keys = differing_values(*dumped[:2]).keys()
     assert {key.split(".")[0] for key in set_keys} == {"TRAIN", "LOG"}
     assert set_keys & {"TRAIN.BATCH_SIZE", "TRAIN.COMPILE_MODEL", "TRAIN.EMA"} == set()

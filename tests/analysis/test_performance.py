@@ -7,13 +7,13 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from vrtspike.analysis.performance import FINDINGS, PROPOSED, read_analysis, write_analysis
+from vrtspike.analysis.performance import FINDINGS, PROPOSED, analyze_run, write_analysis
 from vrtspike.config import load_preset
 from vrtspike.io.files import read_json
 
 
-def analyze_run(folder, output):
-    analysis = read_analysis(folder)
+def write_and_find(folder, output):
+    analysis = analyze_run(folder)
     write_analysis(analysis, output)
     return analysis.findings
 
@@ -22,7 +22,7 @@ def analyze_run(folder, output):
 def analysed(publish, tmp_path):
     folder = publish("slow", gpu=True, DATALOADER={"TOTAL_WORKERS": 2})
     output = tmp_path / "performance"
-    return analyze_run(folder, output), output
+    return write_and_find(folder, output), output
 
 
 def test_tables_hold_the_logs_and_no_other_files_are_written(analysed):
@@ -43,9 +43,9 @@ def test_the_proposal_for_a_seed_has_its_preset_as_base_and_that_for_a_variant_n
     publish, tmp_path
 ):
     (tmp_path / "slow.yaml").write_text("TRAIN: {EPOCHS: 7}\n")
-    analyze_run(publish("slow-seed-2"), tmp_path)
+    write_and_find(publish("slow-seed-2"), tmp_path)
     assert load_preset(tmp_path / PROPOSED).TRAIN.EPOCHS == 7
-    analyze_run(publish("slow-without-spikes", MODEL={"USE_SPIKE": False}), tmp_path)
+    write_and_find(publish("slow-without-spikes", MODEL={"USE_SPIKE": False}), tmp_path)
     assert "# Put in: BASE" in (tmp_path / PROPOSED).read_text()
 
 
@@ -76,7 +76,7 @@ def test_a_run_without_timing_is_analysed_all_the_same(publish, tmp_path):
     folder = publish()
     for name in ("timing.jsonl", "memory.jsonl"):
         (folder / name).write_text("")
-    assert not analyze_run(folder, tmp_path / "out")
+    assert not write_and_find(folder, tmp_path / "out")
     assert "no symptom crossed its limit" in (tmp_path / "out" / "findings.html").read_text()
     assert "LOG.ENABLE_TIMING_LOG" in (tmp_path / "out" / "time_per_section.svg").read_text()
 

@@ -12,10 +12,10 @@ import pytest
 from vrtspike.analysis import run_memory
 from vrtspike.analysis.run_memory import memory_lines, memory_warnings_of_run
 from vrtspike.commands.main import run_command
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import write_json
 from vrtspike.monitoring.process_memory import ProcessMemory, SystemMemory
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import RunError
 
@@ -74,7 +74,7 @@ FULL = "DATALOADER.TOTAL_WORKERS: cpu*0.4; DATALOADER.TRAIN_PREFETCH_FACTOR: 2)"
     ],
 )
 def test_full_memory_is_reported_with_keys_to_lower(system, cache_gb, message):
-    settings = Settings.model_validate({"DATA": {"CACHE_SIZE_GB": cache_gb}})
+    settings = DeblurringSettings.model_validate({"DATA": {"CACHE_SIZE_GB": cache_gb}})
     messages = list(memory_warnings_of_run(settings, PROCESSES, replace(CALM, **system)))
     assert len(messages) == (message is not None)
     assert all(message in text for text in messages)
@@ -83,7 +83,7 @@ def test_full_memory_is_reported_with_keys_to_lower(system, cache_gb, message):
 
 def test_prefetched_batches_are_not_to_be_fewer_than_one():
     loader = {"TRAIN_PREFETCH_FACTOR": 1}
-    settings = Settings.model_validate({"DATALOADER": loader})
+    settings = DeblurringSettings.model_validate({"DATALOADER": loader})
     (message,) = memory_warnings_of_run(settings, PROCESSES, replace(CALM, shared_used=8.1 * GB))
     assert message.endswith("a bus error: start the container with a larger --shm-size")
 

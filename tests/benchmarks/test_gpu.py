@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 def test_all_deblurring_presets_that_train_are_measured(repository):
     presets = deblurring_presets(repository)
-    trained = {name for name, settings in presets.items() if settings.untrained_weights is None}
+    trained = {name for name, settings in presets.items() if settings.unchanged_weights is None}
     assert {*gpu.FIRST, *gpu.MORE} == trained
     assert sum(gpu.PARTS[name][0] for name in gpu.DEFAULT) <= 480
 

@@ -8,7 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from vrtspike.cluster import current_job
-from vrtspike.cluster.current_job import MARGIN_S, TimeLimit, seconds_left, srun_command, time_limit
+from vrtspike.cluster.current_job import (
+    MARGIN_S,
+    TimeLimit,
+    parse_slurm_time,
+    srun_command,
+    time_limit,
+)
 from vrtspike.system.errors import ConfigError
 
 
@@ -71,7 +77,7 @@ def test_the_time_limit_may_be_given_in_the_environment(monkeypatch):
     ],
 )
 def test_times_in_the_format_of_slurm(text, expected):
-    assert seconds_left(text) == expected
+    assert parse_slurm_time(text) == expected
 
 
 def test_srun_gets_all_nodes_and_gpus_of_the_job(squeue, monkeypatch):

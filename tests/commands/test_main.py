@@ -156,8 +156,8 @@ def test_help_of_a_command_describes_every_option(name):
 
 def test_another_pipe_that_breaks_is_a_defect():
     program = (
-        "from vrtspike.system.program import run\n"
-        "def main():\n raise BrokenPipeError(32, 'x')\nrun(main)"
+        "from vrtspike.system.program import run_main\n"
+        "def main():\n raise BrokenPipeError(32, 'x')\nrun_main(main)"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert ended.returncode == 1

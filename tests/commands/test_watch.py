@@ -18,7 +18,7 @@ from vrtspike.commands import watch
 from vrtspike.commands.main import run_command
 from vrtspike.reporting.live_server import serving
 from vrtspike.reporting.live_state import LiveRun
-from vrtspike.reporting.live_words import text_lines
+from vrtspike.reporting.live_text import text_lines
 from vrtspike.system.errors import UserError
 
 Start = Callable[..., subprocess.Popen]

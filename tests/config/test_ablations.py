@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.loading import derive_variant, load_preset
-from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
-from vrtspike.settings.schema import ABLATION
+from vrtspike.deblurring_settings.schema import ABLATION
 from vrtspike.system.errors import ConfigError
 
 CONFIG = ["config.yaml"]
@@ -36,12 +36,12 @@ def presets(configured) -> Path:
 )
 def test_a_derived_preset_differs_in_one_key(presets, name, key, value):
     overrides = {"SET": "TRAIN.OPTIM.LR=3.0e-3"}
-    expected = load_workflow(CONFIG, overrides).preset("spiky").model_dump()
+    expected = load_workflow_config(CONFIG, overrides).settings_of("spiky").model_dump()
     assert (expected["SEED"], expected["TRAIN"]["OPTIM"]["LR"]) == (7, 3e-3)
     assert expected["MODEL"][key] != value
     expected["MODEL"][key] = value
-    workflow = load_workflow(CONFIG, overrides)
-    assert workflow.preset(name).model_dump() == expected
+    workflow = load_workflow_config(CONFIG, overrides)
+    assert workflow.settings_of(name).model_dump() == expected
     deblurring = DeblurringConfig(workflow)
     assert deblurring.data_source(name) == deblurring.data_source("spiky")
 
@@ -55,12 +55,12 @@ def test_the_default_preset_has_all_variants(repository):
 
 
 def test_derived_presets_have_names_but_are_no_presets_of_the_folder(presets):
-    workflow = load_workflow(CONFIG)
+    workflow = load_workflow_config(CONFIG)
     assert list(workflow.presets) == ["kept", "plain", "short", "spiky"]
     assert len(workflow.trainings) == 12
     assert {"spiky", "spiky-without-spikes", "spiky-shuffled-spikes"} < set(workflow.trainings)
     with pytest.raises(ConfigError, match="PRESETS names 'spiky-without-spikes'"):
-        load_workflow(CONFIG, {"PRESETS": ["spiky-without-spikes"]})
+        load_workflow_config(CONFIG, {"PRESETS": ["spiky-without-spikes"]})
 
 
 SHUFFLED = "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"
@@ -85,15 +85,15 @@ SHUFFLED = "MODEL.SPIKE_ORDER=shuffled DATA.CLIP_LEN=3"
 )
 def test_impossible_variants_are_refused(presets, name, overrides, message):
     # Clips may be short where spikes are not shuffled.
-    assert not load_workflow(CONFIG).preset("short-without-spikes").MODEL.USE_SPIKE
+    assert not load_workflow_config(CONFIG).settings_of("short-without-spikes").MODEL.USE_SPIKE
     with pytest.raises(ConfigError, match=message):
-        load_workflow(CONFIG, {"SET": overrides}).preset(name)
+        load_workflow_config(CONFIG, {"SET": overrides}).settings_of(name)
 
 
 @pytest.mark.parametrize("variant", ABLATION.variants, ids=lambda variant: variant.label)
 def test_a_preset_file_with_a_derived_name_is_refused(presets, variant):
     (presets / f"other{variant.suffix}.yaml").write_text("")  # of no other preset
-    load_workflow(CONFIG)
+    load_workflow_config(CONFIG)
     (presets / f"spiky{variant.suffix}.yaml").write_text("")
     with pytest.raises(ConfigError, match=rf"spiky{variant.suffix}\.yaml: .* rename the file"):
-        load_workflow(CONFIG)
+        load_workflow_config(CONFIG)

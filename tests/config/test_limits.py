@@ -9,9 +9,9 @@ import pytest
 
 from vrtspike.config import load_preset
 from vrtspike.config.loading import build_settings
-from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.config.yaml_documents import parse_overrides
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.system.errors import ConfigError
 
 
@@ -59,8 +59,8 @@ def test_later_layers_of_the_workflow_win(configured) -> None:
     )
     (folder / "over.yaml").write_text("SETTINGS: {SEED: 3}\nGPUS: 2\n")
 
-    def data(*files: str, **overrides: object) -> Settings:
-        return load_workflow(files, overrides).presets["one"]
+    def data(*files: str, **overrides: object) -> DeblurringSettings:
+        return load_workflow_config(files, overrides).presets["one"]
 
     assert data("config.yaml").SEED == 2
     assert data("config.yaml", "over.yaml").SEED == 3
@@ -70,4 +70,4 @@ def test_later_layers_of_the_workflow_win(configured) -> None:
     assert data("config.yaml", SETTINGS={"SEED": 4}, SET="SEED=6").SEED == 6
     # DATA of the configuration is beneath presets, SETTINGS above.
     assert (settings.DATA.ROOT, settings.DATA.NUM_VOXEL_BINS) == ("a", 16)
-    assert load_workflow(["config.yaml", "over.yaml"], {"GPUS": 1}).settings.GPUS == 1
+    assert load_workflow_config(["config.yaml", "over.yaml"], {"GPUS": 1}).settings.GPUS == 1

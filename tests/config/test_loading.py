@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 
 from vrtspike.config import load_preset
 from vrtspike.config.loading import require_trainable
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
 
@@ -142,9 +142,9 @@ def test_keys_without_effect_are_dropped_with_a_warning(tmp_path, text, name):
         tree = tree[section]
     assert key not in tree
     # As the settings of an older run are read.
-    contents = RunIdentity("demo", Settings(), "dataset.json", "abc").contents()
+    contents = RunIdentity("demo", DeblurringSettings(), "dataset.json", "abc").contents()
     contents["settings"] = YAML(typ="safe").load(text)
-    assert RunIdentity.parse(contents, tmp_path / "settings.json").settings == Settings()
+    assert RunIdentity.parse(contents, tmp_path / "settings.json").settings == DeblurringSettings()
 
 
 @pytest.mark.shared
@@ -164,7 +164,7 @@ def test_every_yaml_block_of_the_seed_documents(shared, tmp_path):
 
 @pytest.mark.parametrize(("key", "package"), [("WANDB", "wandb"), ("MLFLOW", "mlflow-skinny")])
 def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package):
-    settings = Settings.model_validate({"LOG": {key: "mine"}})
+    settings = DeblurringSettings.model_validate({"LOG": {key: "mine"}})
     result = importlib.util.find_spec
     absent = {package.partition("-")[0]}
     monkeypatch.setattr(
@@ -176,19 +176,19 @@ def test_a_logger_whose_package_is_missing_is_reported(monkeypatch, key, package
     absent = {"wandb", "mlflow"} - absent
     with pytest.raises(ConfigError, match=r"TRAIN\.EMA: an average of bfloat16 weights"):
         require_trainable(
-            Settings.model_validate({"TRAIN": {"EMA": 0.9, "PRECISION": "bf16-true"}})
+            DeblurringSettings.model_validate({"TRAIN": {"EMA": 0.9, "PRECISION": "bf16-true"}})
         )
-    require_trainable(Settings())
+    require_trainable(DeblurringSettings())
 
 
 def test_the_eight_bit_optimiser_without_its_package_is_refused(monkeypatch):
-    settings = Settings.model_validate({"TRAIN": {"OPTIM": {"TYPE": "adamw8bit"}}})
+    settings = DeblurringSettings.model_validate({"TRAIN": {"OPTIM": {"TYPE": "adamw8bit"}}})
     require_trainable(settings)
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     message = "TRAIN.OPTIM.TYPE adamw8bit needs the package bitsandbytes, .*pip install.* adamw,"
     with pytest.raises(ConfigError, match=message):
         require_trainable(settings)
-    require_trainable(Settings())
+    require_trainable(DeblurringSettings())
 
 
 def test_nested_aliases_are_refused_at_once(tmp_path):

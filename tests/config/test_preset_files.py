@@ -8,7 +8,7 @@ import pytest
 
 from vrtspike.config.loading import load_preset
 from vrtspike.config.preset_files import find_presets
-from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.home import HOME_VARIABLE, PRESET_DIR
 
@@ -30,7 +30,7 @@ def general(tmp_path, monkeypatch) -> Path:
 
 def workflow(text: str = ""):
     Path("config/config.yaml").write_text(f"PRESETS: [own]\n{text}")
-    return load_workflow(["config/config.yaml"])
+    return load_workflow_config(["config/config.yaml"])
 
 
 def test_they_are_found_by_name(general):
@@ -56,7 +56,7 @@ def test_a_preset_of_the_project_replaces_that_of_the_workflow_and_this_is_said(
 def test_a_preset_is_no_base_of_itself(general):
     Path(PRESET_DIR, "own.yaml").write_text("BASE: own\n")
     with pytest.raises(ConfigError, match=r"BASE is circular: own\.yaml -> own\.yaml"):
-        workflow().preset("own")
+        workflow().settings_of("own")
 
 
 def test_a_copy_is_no_other_preset(general):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from vrtspike.config.loading import override_settings
-from vrtspike.config.workflow import Workflow
-from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.config.yaml_documents import document_of, nested
+from vrtspike.config.workflow import WorkflowConfig
+from vrtspike.config.workflow_loading import load_workflow_config
+from vrtspike.config.yaml_documents import document_from_tree, unflatten
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.system.errors import ConfigError
 
@@ -32,8 +32,8 @@ def folder(configured) -> Path:
     return configured(config="PRESETS: [small]\n", **files) / "config"
 
 
-def load(**overrides) -> Workflow:
-    return load_workflow(["config.yaml"], overrides)
+def load(**overrides) -> WorkflowConfig:
+    return load_workflow_config(["config.yaml"], overrides)
 
 
 def test_a_grid_gives_all_combinations_and_a_list_its_entries(folder):
@@ -41,12 +41,12 @@ def test_a_grid_gives_all_combinations_and_a_list_its_entries(folder):
     members = workflow.sweep("rates").members
     result = []
     for name in members:
-        settings = workflow.preset(name)
+        settings = workflow.settings_of(name)
         assert name.startswith("rates-")
         assert (settings.SEED, settings.TRAIN.MAX_STEPS) == (7, 9)
         train = settings.TRAIN
         result.append((train.OPTIM.LR, train.OPTIM.BETAS[1], train.EMA, train.BATCH_SIZE))
-    preset = load().preset("small")
+    preset = load().settings_of("small")
     rest = (preset.TRAIN.EMA, preset.TRAIN.BATCH_SIZE)
     assert result == [
         (1e-3, 0.9, *rest),
@@ -101,8 +101,8 @@ def test_members_equal_the_preset_with_overrides(folder, values):
     (folder / "sweeps/one.yaml").write_text(text)
     workflow = load(SET="DATA.CLIP_LEN=4")
     (member,) = workflow.sweep("one").members.values()
-    above = document_of(nested(values), "one")
-    assert member == override_settings(workflow.preset("small"), above, "small")
+    above = document_from_tree(unflatten(values), "one")
+    assert member == override_settings(workflow.settings_of("small"), above, "small")
 
 
 @pytest.mark.parametrize(
@@ -147,17 +147,17 @@ def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
     assert workflow.seeds("small-seed-2") == ["small-seed-2"]
     assert workflow.seeds("small-seed-2", "small")[1:] == workflow.seeds("small")
     assert set(workflow.presets_with_seeds) == {"small", "plain"}
-    reference = workflow.preset("small").model_dump()
+    reference = workflow.settings_of("small").model_dump()
     for number, name in enumerate(workflow.seeds("small")):
-        assert workflow.preset(name).model_dump() == reference | {"SEED": 7 + number}
-    ablated = workflow.preset("small-without-spikes-seed-2")
+        assert workflow.settings_of(name).model_dump() == reference | {"SEED": 7 + number}
+    ablated = workflow.settings_of("small-without-spikes-seed-2")
     assert (ablated.SEED, ablated.MODEL.USE_SPIKE) == (8, False)
     member = next(iter(workflow.sweep("rates").members))
     assert workflow.seeds(member) == [member, f"{member}-seed-2", f"{member}-seed-3"]
     for name in ("small-seed-3", "small-without-spikes-seed-2", f"{member}-seed-3"):
         assert name in workflow.trainings
     with pytest.raises(ConfigError, match="no preset 'small-seed-4'; there are: plain, small"):
-        workflow.preset("small-seed-4")
+        workflow.settings_of("small-seed-4")
     assert load().seeds("small") == ["small"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from vrtspike.config.loading import load_preset
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.config.tasks import TASKS, Metric, OptionalPart, Task, defines, find_task
+from vrtspike.config.tasks import TASKS, Metric, OptionalPart, Task, find_task, has_part
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError
 
 FUNCTIONS = {
@@ -53,7 +53,7 @@ def test_a_task_has_the_whole_interface(name):
     for key, metric in task.METRICS.items():
         assert isinstance(metric, Metric)
         assert metric.name == key
-        assert metric.before != metric.after
+        assert metric.reference_name != metric.result_name
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_a_task_has_the_whole_interface(name):
     ],
 )
 def test_optional_parts_are_those_that_the_module_defines(part, of_deblurring, of_the_sea):
-    assert defines(find_task("deblurring"), part) == of_deblurring
-    assert defines(find_task("sst"), part) == of_the_sea
+    assert has_part(find_task("deblurring"), part) == of_deblurring
+    assert has_part(find_task("sst"), part) == of_the_sea
 
 
 def test_a_task_without_required_parts_is_refused(monkeypatch):
@@ -86,7 +86,7 @@ def test_a_task_that_prepares_says_from_what(monkeypatch, part):
     with pytest.raises(ConfigError, match=rf"vrtspike\.sst\.task lacks {part};"):
         find_task("sst")
     monkeypatch.delattr("vrtspike.sst.task.prepare")
-    assert not defines(find_task("sst"), "prepare")
+    assert not has_part(find_task("sst"), "prepare")
 
 
 def test_data_of_rules_of_their_own_are_not_prepared(repository, tmp_path):

@@ -9,7 +9,7 @@ from pydantic import create_model
 
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
-from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
@@ -27,7 +27,7 @@ def folder(configured) -> Path:
 
 
 def deblurring(**overrides: object) -> DeblurringConfig:
-    return DeblurringConfig(load_workflow(["config.yaml"], overrides))
+    return DeblurringConfig(load_workflow_config(["config.yaml"], overrides))
 
 
 def test_different_datasets_have_different_names(folder):
@@ -56,12 +56,12 @@ def test_keys_of_a_former_root_do_not_apply_to_another(folder, root):
     (folder / "config.yaml").write_text(f"PRESETS: [plain]\nDATA: {{{root}{SOURCE}}}\n")
     same = "/somewhere" if root else "data/gopro_spike"
     (folder / "config/presets/same.yaml").write_text(f"DATA: {{ROOT: {same}}}\n")
-    workflow = load_workflow(["config.yaml"])
+    workflow = load_workflow_config(["config.yaml"])
     for preset in ("plain", "same"):
-        assert workflow.preset(preset).value("DATA.SPIKE_ROOT") == "/spikes"
-        assert workflow.preset(preset).value("DATA.BLUR_DIR") == "blur_gamma"
+        assert workflow.settings_of(preset).value("DATA.SPIKE_ROOT") == "/spikes"
+        assert workflow.settings_of(preset).value("DATA.BLUR_DIR") == "blur_gamma"
     alone = load_preset(folder / "config/presets/rooted.yaml")
-    assert workflow.preset("rooted") == alone
+    assert workflow.settings_of("rooted") == alone
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,9 @@ def test_keys_of_a_former_root_do_not_apply_to_another(folder, root):
 def test_a_layer_that_names_a_root_drops_what_described_another(folder, section, overrides):
     described = section.format(f"DATA: {{ROOT: /old, {SOURCE}}}")
     (folder / "config.yaml").write_text(f"PRESETS: [plain]\n{described}\n")
-    data = load_workflow(["config.yaml"], overrides).preset("plain").model_dump()["DATA"]
+    data = (
+        load_workflow_config(["config.yaml"], overrides).settings_of("plain").model_dump()["DATA"]
+    )
     assert data == load_preset(folder / "config/presets/plain.yaml").model_dump()["DATA"] | {
         "ROOT": "/new"
     }
@@ -89,10 +91,10 @@ def test_keys_of_a_parent_without_a_root_are_kept(folder):
     (presets / "own.yaml").write_text("BASE: gamma\nDATA: {ROOT: /own}\n")
     (presets / "child.yaml").write_text("BASE: own\nDATA: {SPIKE_SIZE: [3, 8]}\n")
     (presets / "moved.yaml").write_text("BASE: child\nDATA: {ROOT: /moved}\n")
-    workflow = load_workflow(["config.yaml"])
-    assert workflow.preset("own").value("DATA.BLUR_DIR") == "blur_gamma"
-    assert workflow.preset("child").value("DATA.SPIKE_SIZE") == (3, 8)
-    assert workflow.preset("moved").value("DATA.SPIKE_ROOT") == "/s"
+    workflow = load_workflow_config(["config.yaml"])
+    assert workflow.settings_of("own").value("DATA.BLUR_DIR") == "blur_gamma"
+    assert workflow.settings_of("child").value("DATA.SPIKE_SIZE") == (3, 8)
+    assert workflow.settings_of("moved").value("DATA.SPIKE_ROOT") == "/s"
 
 
 @pytest.mark.parametrize(
@@ -122,31 +124,31 @@ def test_keys_of_a_parent_without_a_root_are_kept(folder):
 def test_errors_name_file_and_line(folder, text, message):
     (folder / "over.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
-        load_workflow(["config.yaml", "over.yaml"])
+        load_workflow_config(["config.yaml", "over.yaml"])
 
 
 @pytest.mark.parametrize("value", ["plain", "plain rooted", "plain, rooted", ["plain", "rooted"]])
 def test_names_of_presets_may_be_given_as_a_text(folder, value):
     names = value if isinstance(value, list) else value.replace(",", " ").split()
-    settings = load_workflow(["config.yaml"], {"PRESETS": value, "RETRAIN": value}).settings
+    settings = load_workflow_config(["config.yaml"], {"PRESETS": value, "RETRAIN": value}).settings
     assert settings.PRESETS == settings.RETRAIN == tuple(names)
 
 
 def test_an_invalid_preset_blocks_no_other(folder):
     (folder / "config/presets/draft.yaml").write_text("TRAIN:\n  EPOCH: 3\n")
     (folder / "config/presets/cut.yaml").write_text("TRAIN: {EPOCHS: 3\n")
-    workflow = load_workflow(["config.yaml"], {"PRESETS": ["draft"]})
+    workflow = load_workflow_config(["config.yaml"], {"PRESETS": ["draft"]})
     assert list(workflow.presets) == ["plain", "rooted"]
     assert workflow.preset_names == ["cut", "draft", "plain", "rooted"]
     assert {"draft", "plain"} <= set(workflow.trainings)
     assert DeblurringConfig(workflow).dataset_names == ["go_pro", "demo"]
     assert workflow.presets_with_ablation == workflow.preset_names
     assert workflow.seeds("draft") == ["draft"]
-    for ask in (workflow.preset, workflow.variant_names):
+    for ask in (workflow.settings_of, workflow.variant_names):
         with pytest.raises(ConfigError, match=r"draft\.yaml:2: unknown key TRAIN\.EPOCH; did"):
             ask("draft")
     with pytest.raises(ConfigError, match=r"cut\.yaml.*not YAML"):
-        workflow.preset("cut")
+        workflow.settings_of("cut")
 
 
 def test_a_preset_or_sweep_with_another_suffix_is_reported(folder):
@@ -154,13 +156,13 @@ def test_a_preset_or_sweep_with_another_suffix_is_reported(folder):
     (folder / "config/presets/plain.yml").write_text("SEED: 1\n")
     (folder / "config/sweeps").mkdir()
     (folder / "config/sweeps/rates.yml").write_text("BASE: plain\nLIST: [{SEED: 2}]\n")
-    workflow = load_workflow(["config.yaml"])
+    workflow = load_workflow_config(["config.yaml"])
     fault = r"mine\.yml: presets and sweeps end with \.yaml; rename it: mv .*mine\.yml .*mine\.yaml"
     with pytest.raises(ConfigError, match=fault):
-        workflow.preset("mine")
+        workflow.settings_of("mine")
     with pytest.raises(ConfigError, match=r"rates\.yml: presets and sweeps end with"):
         workflow.sweep("rates")
-    assert workflow.preset("plain").TRAIN.BATCH_SIZE == 3
+    assert workflow.settings_of("plain").TRAIN.BATCH_SIZE == 3
     assert len(workflow.notes) == 2
 
 
@@ -168,11 +170,11 @@ def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):
     for name, text in (("arctic", "TASK: sst\n"), ("sea", "TASK: sst\n"), ("film", "SEED: 1\n")):
         (folder / f"config/presets/{name}.yaml").write_text(text)
     with pytest.raises(ConfigError) as error:
-        load_workflow(["config.yaml"], {"SET": "TRAIN.BATCHSIZE=2"})
+        load_workflow_config(["config.yaml"], {"SET": "TRAIN.BATCHSIZE=2"})
     first, advice = str(error.value).splitlines()
     assert first == "SET: unknown key TRAIN.BATCHSIZE; did you mean TRAIN.BATCH_SIZE?"
     assert advice.startswith("Every key is explained")
-    workflow = load_workflow(["config.yaml"], {"SET": "MODEL.D_MODEL=0"})
+    workflow = load_workflow_config(["config.yaml"], {"SET": "MODEL.D_MODEL=0"})
     assert list(workflow.presets) == ["film", "plain", "rooted"]
     (notice,) = workflow.notes
     assert notice.splitlines()[:2] == [
@@ -182,16 +184,18 @@ def test_a_wrong_override_is_refused_for_the_presets_that_it_concerns(folder):
 
 
 def test_a_command_line_value_is_a_number_or_an_error_that_names_the_option(folder):
-    presets = load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "4"}}}).presets
+    presets = load_workflow_config(
+        ["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "4"}}}
+    ).presets
     assert presets["plain"].TRAIN.EPOCHS == 4
     with pytest.raises(ConfigError, match=r"--config: TRAIN.EPOCHS: found 'abc'"):
-        load_workflow(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "abc"}}})
+        load_workflow_config(["config.yaml"], {"SETTINGS": {"TRAIN": {"EPOCHS": "abc"}}})
 
 
 def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {SEQ_LEN: 3}\n")
     (folder / "config/presets/far.yaml").write_text("BASE: sea\nDATA: {LEAD: 6}\n")
-    workflow = load_workflow(["config.yaml"])
+    workflow = load_workflow_config(["config.yaml"])
     assert {"sea", "far"} & DeblurringConfig(workflow).presets.keys() == set()
     assert not any(name.startswith(("sea-", "far-")) for name in workflow.trainings)
     ((data, preset),) = workflow.preset_by_data_folder.items()
@@ -217,20 +221,22 @@ def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
 
 def test_files_of_evaluations_and_of_raw_data_are_those_of_the_task(folder):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\nDATA: {ROOT: downloaded}\n")
-    workflow = load_workflow(["config.yaml"])
+    workflow = load_workflow_config(["config.yaml"])
     assert workflow.raw_files("plain") == workflow.evaluation_weights("sea") == []
     with pytest.raises(UserError, match="downloaded"):
         workflow.raw_files("sea")
     (folder / "downloaded").mkdir()
     (folder / "downloaded/a.nc").touch()
     assert workflow.raw_files("sea") == [Path("downloaded/a.nc")]
-    workflow = load_workflow(["config.yaml"], {"SET": "TEST.METRICS=[psnr,lpips] WEIGHTS.DIR=w"})
+    workflow = load_workflow_config(
+        ["config.yaml"], {"SET": "TEST.METRICS=[psnr,lpips] WEIGHTS.DIR=w"}
+    )
     assert workflow.evaluation_weights("plain") == [Path("w/alexnet-owt-7be5be79.pth")]
 
 
 def test_older_names_of_the_data_are_read(folder):
     (folder / "config.yaml").write_text("DATA: {K: 12}\nPRESETS: [plain]\n")
-    workflow = load_workflow(["config.yaml"])
+    workflow = load_workflow_config(["config.yaml"])
     bins = [workflow.presets[name].DATA.NUM_VOXEL_BINS for name in ("plain", "rooted")]
     assert bins == [12, 16]
 
@@ -253,34 +259,37 @@ def test_older_names_of_the_data_are_read(folder):
 def test_keys_of_one_task_do_not_affect_presets_of_another(folder, key, video, sea, where):
     (folder / "config/presets/sea.yaml").write_text("TASK: sst\n")
     overrides = key if where == "SET" else parse_overrides([key]).tree
-    workflow = load_workflow(["config.yaml"], {where: overrides})
+    workflow = load_workflow_config(["config.yaml"], {where: overrides})
     assert workflow.broken == {}
     for preset, expected in (("plain", video), ("sea", sea)):
-        settings = workflow.preset(preset)
+        settings = workflow.settings_of(preset)
         assert {name: settings.value(name) for name in expected} == expected
-    plain = load_workflow(["config.yaml"])
-    assert (workflow.preset("sea") == plain.preset("sea")) == (not any(sea.values()))
+    plain = load_workflow_config(["config.yaml"])
+    assert (workflow.settings_of("sea") == plain.settings_of("sea")) == (not any(sea.values()))
 
 
 def test_a_task_among_the_overrides_selects_the_applicable_keys(folder):
     (folder / "config/presets/blank.yaml").write_text("SEED: 1\n")
-    workflow = load_workflow(
+    workflow = load_workflow_config(
         ["config.yaml"], {"SET": "TASK=sst DATA.SEQ_LEN=3 DATA.NUM_VOXEL_BINS=8"}
     )
-    assert (workflow.preset("blank").TASK, workflow.preset("blank").DATA.SEQ_LEN) == ("sst", 3)
+    assert (workflow.settings_of("blank").TASK, workflow.settings_of("blank").DATA.SEQ_LEN) == (
+        "sst",
+        3,
+    )
 
 
 def test_names_of_ablations_belong_to_presets_that_have_one(folder):
     presets = folder / "config/presets"
     (presets / "sea.yaml").write_text("TASK: sst\n")
     (presets / "sea-without-spikes.yaml").write_text("BASE: sea\n")
-    workflow = load_workflow(["config.yaml"], {"RETRAIN": "plain-without-spikes"})
-    assert workflow.preset("sea-without-spikes").TASK == "sst"
+    workflow = load_workflow_config(["config.yaml"], {"RETRAIN": "plain-without-spikes"})
+    assert workflow.settings_of("sea-without-spikes").TASK == "sst"
     with pytest.raises(ConfigError, match="RETRAIN names 'sea-shuffled-spikes'"):
-        load_workflow(["config.yaml"], {"RETRAIN": "sea-shuffled-spikes"})
+        load_workflow_config(["config.yaml"], {"RETRAIN": "sea-shuffled-spikes"})
     (presets / "sea-without-spikes.yaml").unlink()
     with pytest.raises(ConfigError, match="no preset 'sea-without-spikes'"):
-        load_workflow(["config.yaml"]).preset("sea-without-spikes")
+        load_workflow_config(["config.yaml"]).settings_of("sea-without-spikes")
 
 
 @pytest.fixture
@@ -288,7 +297,7 @@ def tides(monkeypatch):
     """Gives the workflow of another task sections."""
 
     def add(section: type[Section]) -> None:
-        monkeypatch.setattr(SSTSettings, "workflow", section)
+        monkeypatch.setattr(SSTSettings, "workflow_section", section)
         workflow_schema.cache_clear()
 
     yield add
@@ -297,11 +306,11 @@ def tides(monkeypatch):
 
 def test_a_task_adds_sections_with_unique_names_to_the_workflow(folder, tides):
     tides(create_model("Sea", __base__=Section, TIDES=(int, 1)))
-    settings = load_workflow(["config.yaml"], {"TIDES": 4}).settings
+    settings = load_workflow_config(["config.yaml"], {"TIDES": 4}).settings
     assert (settings.TIDES, settings.SHARDS.SEQUENCES) == (4, 128)
     tides(create_model("Sea", __base__=Section, DEMO=(int, 1)))
     with pytest.raises(ConfigError, match="define the keys DEMO"):
-        load_workflow(["config.yaml"])
+        load_workflow_config(["config.yaml"])
 
 
 @pytest.mark.parametrize(("task", "metric"), [("sst", "psnr"), ("deblurring", "rmse")])
@@ -323,11 +332,11 @@ def test_the_home_folder_is_read_in_keys_that_are_paths(folder, monkeypatch):
         "RESULTS: ~//results/\nDATA: {SPIKE_ROOT: ~/spikes}\nDEMO: {ROOT: ./~}\n"
         "CALIBRATE: {DATA: ~/own}\nSETTINGS: {MODEL: {VRT: {PRETRAINED: ~/vrt.pth}}}\n"
     )
-    workflow = load_workflow(["config.yaml", "over.yaml"], {"RUNS": "~"})
+    workflow = load_workflow_config(["config.yaml", "over.yaml"], {"RUNS": "~"})
     result = workflow.settings.model_dump()
     assert (result["RESULTS"], result["RUNS"]) == ("/home/ada/results", "/home/ada")
     assert (result["DEMO"]["ROOT"], result["CALIBRATE"]["DATA"]) == ("~", "/home/ada/own")
-    assert workflow.preset("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
-    assert workflow.preset("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
+    assert workflow.settings_of("plain").value("DATA.SPIKE_ROOT") == "/home/ada/spikes"
+    assert workflow.settings_of("plain").value("MODEL.VRT.PRETRAINED") == "/home/ada/vrt.pth"
     with pytest.raises(ConfigError, match="RESULTS: found ~nobody-is-called-so/r, but no"):
-        load_workflow(["config.yaml"], {"RESULTS": "~nobody-is-called-so/r"})
+        load_workflow_config(["config.yaml"], {"RESULTS": "~nobody-is-called-so/r"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.config.yaml_documents import document_of, overlay
+from vrtspike.config.yaml_documents import document_from_tree, overlay
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from vrtspike.config.yaml_documents import document_of, overlay
     ],
 )
 def test_sections_are_merged_and_other_values_replaced(lower, upper, merged) -> None:
-    assert overlay(document_of(lower, "a"), document_of(upper, "b")).tree == merged
+    assert overlay(document_from_tree(lower, "a"), document_from_tree(upper, "b")).tree == merged

@@ -15,11 +15,11 @@ from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.packed import PackedSpikes
-from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.layout import StoreContents
 from vrtspike.data.store.writing import StoredFrame, build_store
 from vrtspike.data.voxels.counting import voxelize
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import write_json
-from vrtspike.settings.stores import StoreOptions
 
 
 def check(
@@ -74,14 +74,14 @@ def merged(
 
 def layout_of(
     lengths: Sequence[int], rgb_size: tuple[int, int], spike_size: tuple[int, int], bins: int = 4
-) -> StoreLayout:
+) -> StoreContents:
     """The layout of a store with exposures of Spk-GoPro of these lengths."""
     names = tuple(f"{number:06d}" for number in range(len(lengths)))
     exposures = tuple(map(spk_gopro_exposure, lengths))
-    return StoreLayout(names, tuple(lengths), rgb_size, spike_size, bins, exposures)
+    return StoreContents(names, tuple(lengths), rgb_size, spike_size, bins, exposures)
 
 
-def random_frames(layout: StoreLayout, seed: int = 0) -> Iterator[StoredFrame]:
+def random_frames(layout: StoreContents, seed: int = 0) -> Iterator[StoredFrame]:
     """Random frames and spikes of a layout, with the counts of these spikes."""
     assert layout.spike_size is not None
     random = np.random.default_rng(seed)

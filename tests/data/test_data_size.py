@@ -15,7 +15,7 @@ from vrtspike.data.data_size import GOPRO, DataSize, measure_data
 from vrtspike.data.data_source import DataSource
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 

@@ -11,8 +11,8 @@ from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.manifests import ingest_digest
 from vrtspike.data.store.writing import build_store, find_damage
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import write_json
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 

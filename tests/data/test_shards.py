@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from vrtspike.data.shards import shard_count, shard_members, shard_names, shard_of
-from vrtspike.settings.generated_data import ShardSettings
+from vrtspike.deblurring_settings.workflow_settings import ShardSettings
 from vrtspike.system.errors import DataError
 
 NAMES = [f"{split}/s{number:04d}" for split in ("train", "test") for number in range(500)]

@@ -18,9 +18,9 @@ from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.data.spike_file_view import (
     describe_view,
     draw_spikes,
-    film_spikes,
     spike_file_faults,
     view_spike_file,
+    write_spike_video,
 )
 from vrtspike.data.video import read_video
 from vrtspike.io.images import write_png
@@ -131,7 +131,7 @@ def test_the_picture_shows_what_was_read(exposure, tmp_path):
 
 def test_the_video_moves_a_window_of_nine_steps(exposure, tmp_path):
     folder, spikes = exposure
-    film_spikes(view_spike_file(folder / "a.dat"), tmp_path / "a.mp4")
+    write_spike_video(view_spike_file(folder / "a.dat"), tmp_path / "a.mp4")
     frames = list(read_video(tmp_path / "a.mp4"))
     assert len(frames) == 40 - 9 + 1
     assert frames[0].shape == (480, 640, 3)

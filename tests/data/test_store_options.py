@@ -9,11 +9,11 @@ import pytest
 
 from tests.data.prepared import checked, merged
 from tests.data.raw.published import PUBLISHED
-from vrtspike.data.shard_jobs import VoxelizeStage
+from vrtspike.data.stages import VoxelizeStage
 from vrtspike.data.store.writing import build_store
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.manifests import sealed
-from vrtspike.settings.stores import StoreOptions
 
 NAMES = ("train/a", "test/a")
 USUAL = StoreOptions(bins=4)

@@ -15,9 +15,9 @@ from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.reading import Store
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb, write_png
-from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError
 
 BINS = 8
@@ -60,7 +60,7 @@ def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
 ):
     contents = read_json(merged)
     assert contents["statistics"] is None
-    norm = Settings.model_validate({"DATA": {"NORM": {"MEAN": 0.1, "STD": 0.2}}}).DATA
+    norm = DeblurringSettings.model_validate({"DATA": {"NORM": {"MEAN": 0.1, "STD": 0.2}}}).DATA
     assert load_dataset(merged).statistics_for(norm) is None
     copy = shutil.copytree(plain, tmp_path / "copy")
     sharp = copy / SEQUENCES[0] / "sharp/000001.png"
@@ -78,7 +78,7 @@ def test_the_data_set_has_no_statistics_and_its_digest_covers_the_frames(
 
 @pytest.mark.parametrize("train", [True, False])
 def test_clips_have_frames_and_no_voxels(merged, train):
-    settings = Settings.model_validate(
+    settings = DeblurringSettings.model_validate(
         {"DATA": {"NUM_VOXEL_BINS": BINS, "CROP_SIZE": 24, "CLIP_LEN": 2}}
     ).DATA
     clips = ClipDataset(load_dataset(merged), "train", settings, train=train)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import write_summary
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 
 
 def publish(results: Path, name: str, spikes: bool, **summary) -> Path:
     """Write a run and its evaluation below a folder of results; returns the run's folder."""
     folder = results / "train" / name
-    settings = Settings.model_validate({"MODEL": {"USE_SPIKE": spikes}})
+    settings = DeblurringSettings.model_validate({"MODEL": {"USE_SPIKE": spikes}})
     folder.mkdir(parents=True)
     RunIdentity(name, settings, "dataset.json", f"print-{name}").write(folder)
     write_json(folder / "run.json", {"status": "finished", "parameters": 1234567})

@@ -10,8 +10,8 @@ import pytest
 from preset_step_cost import step_cost
 from tests.deblurring.leaderboard_runs import publish
 from vrtspike.deblurring.leaderboard import write_leaderboard
+from vrtspike.deblurring_settings.schema import load_deblurring_preset
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings.schema import load_deblurring_preset
 from vrtspike.system.errors import RunError
 
 

@@ -10,10 +10,10 @@ from torch import nn
 from tests.deblurring.reference_metrics import decibels, similarity
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.samples import BinnedSpikes, Sample
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
 from vrtspike.deblurring.objective import DeblurringObjective
 from vrtspike.evaluation.comparison_pictures import GAP, LABEL_HEIGHT
-from vrtspike.losses.term import Term
+from vrtspike.losses.term import LossTerm
 from vrtspike.metrics.psnr import PSNR
 from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
@@ -48,7 +48,7 @@ def output() -> torch.Tensor:
     return 1.4 * torch.rand((CLIPS, LENGTH, 3, SIZE, SIZE), generator=noise) - 0.2
 
 
-class Power(Term):
+class Power(LossTerm):
     """The mean of a power of the absolute differences."""
 
     def __init__(self, name: str, weight: float, interval: int, power: int) -> None:
@@ -92,7 +92,7 @@ def test_metrics_are_means_over_the_frames_of_each_clip(batch, output):
 
 def test_clips_and_frames_are_counted(batch):
     objective = DeblurringObjective(None, [], SCORES)
-    assert objective.size(objective.prepare(batch, CPU)) == (CLIPS, CLIPS * LENGTH)
+    assert objective.batch_counts(objective.prepare(batch, CPU)) == (CLIPS, CLIPS * LENGTH)
 
 
 def test_the_picture_is_of_the_middle_frame_of_the_first_clip(batch, output):
@@ -119,7 +119,7 @@ class Recorder(nn.Module):
 
 def test_the_model_is_given_frames_and_standardised_rates(batch):
     model = Recorder()
-    statistics = Statistics(0.25, 0.5, 0)
+    statistics = VoxelStatistics(0.25, 0.5, 0)
     objective = DeblurringObjective(statistics, [], SCORES)
     objective.forward(model, objective.prepare(batch, CPU))
     ((blur, voxels),) = model.seen
@@ -139,8 +139,8 @@ def test_a_teacher_is_given_the_spikes_of_the_clips_own_frames(batch):
             inputs.append(voxels)
             return blur
 
-    objective = DeblurringObjective(Statistics(0.2, 0.4, 1), [], SCORES, Teacher())
-    clip = prepare_batch(batch, Statistics(0.2, 0.4, 1), CPU)
+    objective = DeblurringObjective(VoxelStatistics(0.2, 0.4, 1), [], SCORES, Teacher())
+    clip = prepare_batch(batch, VoxelStatistics(0.2, 0.4, 1), CPU)
     taught = objective.add_targets(clip)
     assert taught.teacher_output is clip.blur
     assert clip.teacher_output is None

@@ -6,15 +6,15 @@ import pytest
 
 from tests.reporting.results import make_alignment
 from vrtspike.deblurring.report import DeblurringReport
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.metrics.registry import METRICS
-from vrtspike.settings import Settings
 
 REPORT = DeblurringReport()
 
 
-def validated(value: str, **sections: dict[str, object]) -> Settings:
+def validated(value: str, **sections: dict[str, object]) -> DeblurringSettings:
     """Settings with a value of DATA.VALIDATION."""
-    return Settings.model_validate({"DATA": {"VALIDATION": value}, **sections})
+    return DeblurringSettings.model_validate({"DATA": {"VALIDATION": value}, **sections})
 
 
 def test_frames_are_described_by_the_folder_of_the_blurry_ones():
@@ -68,7 +68,7 @@ def test_sequences_with_better_spikes_alone_are_named(larger_is_better, values, 
 def test_validated_frames_are_named_by_run():
     held_out, test = validated("held_out"), validated("test")
     untrained = validated("test", TRAIN={"MAX_STEPS": 0}, MODEL={"PRETRAINED": "general"})
-    assert untrained.untrained_weights == "general"
+    assert untrained.unchanged_weights == "general"
     training = "training sequences that are held out"
     one = f"Validations while training are of centre crops of {training}."
     assert REPORT.validation_note({"a": held_out, "b": held_out, "c": untrained}) == one
@@ -88,7 +88,7 @@ def test_a_data_set_without_a_table_of_alignment_says_so(tmp_path):
 
 @pytest.mark.parametrize("uses_spikes", [True, False])
 def test_a_model_card_mentions_spikes_if_the_model_uses_them(uses_spikes):
-    card = REPORT.card(Settings.model_validate({"MODEL": {"USE_SPIKE": uses_spikes}}))
+    card = REPORT.card(DeblurringSettings.model_validate({"MODEL": {"USE_SPIKE": uses_spikes}}))
     assert ("spike-camera" in card.tags) is uses_spikes
     assert card.usage == f"restored = model.restore(frames{', spikes' if uses_spikes else ''})"
     assert any("Spikes are expected" in text for text in card.limits) is uses_spikes

@@ -20,20 +20,20 @@ from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
 from vrtspike.data.clips.samples import Sample
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import StoredFrame, write_store
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
 from vrtspike.deblurring.training_parts import training_batches, validation_batches
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.models import Restorer, build_model
 from vrtspike.restoration.inference.tiling import tiling_for
 from vrtspike.restoration.inputs.clip_source import StoreClipSource
-from vrtspike.restoration.restore import restore_frames, torch_tile_model
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.restoration.tiled_inference import restore_frames, torch_tile_model
 from vrtspike.system.errors import DataError
 
 FRAMES = 3
 SIZE = 32
-STATISTICS = Statistics(0.2, 0.4, 1)
-SETTINGS = Settings.model_validate(
+STATISTICS = VoxelStatistics(0.2, 0.4, 1)
+SETTINGS = DeblurringSettings.model_validate(
     {
         "DATA": {
             "CROP_SIZE": SIZE,

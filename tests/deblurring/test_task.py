@@ -10,14 +10,14 @@ from pydantic import BaseModel
 from tests.runs.data_sets import write_dataset, write_teacher
 from vrtspike.config import load_preset
 from vrtspike.deblurring.task import evaluation_weights, training_weights
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import publish
-from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
 
 def test_every_key_that_names_weights_is_among_those_of_a_training():
-    every = Settings.model_validate(
+    every = DeblurringSettings.model_validate(
         {
             "MODEL": {"VRT": {"PRETRAINED": "p.pth", "SPYNET": "s.pth"}},
             "TRAIN": {"DISTILL": {"TEACHER": "t"}},
@@ -58,7 +58,7 @@ def test_every_key_that_names_weights_is_among_those_of_a_training():
     ],
 )
 def test_losses_and_metrics_need_the_weights_of_their_backbones(sections, training, evaluation):
-    settings = Settings.model_validate({**sections, "WEIGHTS": {"DIR": "w"}})
+    settings = DeblurringSettings.model_validate({**sections, "WEIGHTS": {"DIR": "w"}})
     assert list(training_weights(settings).values()) == [Path("w") / name for name in training]
     if evaluation is not None:
         files = evaluation_weights(settings)
@@ -69,16 +69,16 @@ def test_losses_and_metrics_need_the_weights_of_their_backbones(sections, traini
 def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):
     dataset = write_dataset(tmp_path / "dataset.json", None)
     with pytest.raises(ConfigError, match=r"USE_SPIKE to false.*high_frame_rate") as caught:
-        identify("x", Settings(), dataset)
+        identify("x", DeblurringSettings(), dataset)
     assert str(dataset) in str(caught.value)
-    plain = Settings.model_validate({"MODEL": {"USE_SPIKE": False}})
+    plain = DeblurringSettings.model_validate({"MODEL": {"USE_SPIKE": False}})
     assert identify("x", plain, dataset).dataset == str(dataset)
     teacher = write_teacher(tmp_path / "teacher", plain, b"")
-    student = Settings.model_validate(
+    student = DeblurringSettings.model_validate(
         {"MODEL": {"USE_SPIKE": False}, "TRAIN": {"DISTILL": {"TEACHER": str(teacher)}}}
     )
     identify("x", student, dataset)
-    write_teacher(teacher, Settings(), b"")
+    write_teacher(teacher, DeblurringSettings(), b"")
     with pytest.raises(ConfigError, match=r"with TRAIN\.DISTILL\.TEACHER .*teacher: no sequence"):
         identify("x", student, dataset)
 
@@ -86,10 +86,10 @@ def test_a_model_with_spikes_is_refused_on_a_data_set_without(tmp_path):
 def test_a_protocol_of_other_blurry_frames_is_refused_before_a_training_begins(tmp_path):
     dataset = write_dataset(tmp_path / "dataset.json", None)
     plain = {"MODEL": {"USE_SPIKE": False}, "TEST": {"PROTOCOL": ["own", "ssdm"]}}
-    identify("x", Settings.model_validate(plain), dataset)
+    identify("x", DeblurringSettings.model_validate(plain), dataset)
     plain["TEST"] = {"PROTOCOL": ["own", "spkdeblurnet"]}
     with pytest.raises(ConfigError, match=r"spkdeblurnet, whose .*'blur_gamma'; .*DATA\.BLUR_DIR"):
-        identify("x", Settings.model_validate(plain), dataset)
+        identify("x", DeblurringSettings.model_validate(plain), dataset)
 
 
 def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):

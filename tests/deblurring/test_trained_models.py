@@ -7,13 +7,13 @@ import pytest
 from vrtspike.config import load_preset
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.run_statistics import run_statistics, training_statistics
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
 from vrtspike.deblurring.trained_models import voxel_differences
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.identity import RunIdentity, identify
 from vrtspike.runs.published import publish
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, RunError
 
@@ -26,7 +26,7 @@ def test_voxels_are_standardised_as_the_weights_expect_them(place, result, tmp_p
     write_json(start / "statistics.json", contents)
     preset = place / "presets" / "tiny.yaml"
     settings = load_preset(preset, [f"MODEL.PRETRAINED={start}"])
-    assert training_statistics(settings, dataset) == Statistics(0.5, 0.25, 9)
+    assert training_statistics(settings, dataset) == VoxelStatistics(0.5, 0.25, 9)
     assert run_statistics(settings, dataset.path)["statistics"] == contents["statistics"]
     assert training_statistics(load_preset(preset), dataset) == dataset.statistics
 
@@ -69,11 +69,11 @@ def test_a_start_of_another_task_or_without_settings_is_refused(place, tmp_path)
 OPTIONS = StoreOptions(bins=8, context=4)
 
 
-def trained_on(folder, statistics) -> tuple[object, Settings]:
+def trained_on(folder, statistics) -> tuple[object, DeblurringSettings]:
     """The folder and the settings of a model that was trained on stores with OPTIONS."""
     write_json(folder / "statistics.json", {"statistics": statistics})
     settings = {"DATA": {"NUM_VOXEL_BINS": OPTIONS.bins, "CONTEXT_STEPS": OPTIONS.context}}
-    return folder, Settings.model_validate(settings)
+    return folder, DeblurringSettings.model_validate(settings)
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_the_count_has_the_half_weights_of_training(monkeypatch):
 
     settings = preset("light_demo", "DATA.CROP_SIZE=32", "TRAIN.PRECISION=bf16-mixed")
     _, joined = step_cost(settings, 32)
-    monkeypatch.setattr(SpikeNAFNet, "half_weights", False)
+    monkeypatch.setattr(SpikeNAFNet, "half_precision_weights", False)
     _, separate = step_cost(settings, 32)
     model = build_model(settings)
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Conv2d)]

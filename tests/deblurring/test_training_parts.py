@@ -24,13 +24,13 @@ from vrtspike.deblurring.training_parts import (
     training_batches,
     validation_batches,
 )
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import read_json, write_json
 from vrtspike.losses.charbonnier import charbonnier
 from vrtspike.models import build_model
 from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.runs.identity import identify
 from vrtspike.runs.published import publish
-from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, RunError
 
 
@@ -44,15 +44,15 @@ def test_parts_of_a_model_learn_as_the_preset_says(place):
         settings = load_preset(place / "presets" / "tiny.yaml", options)
         run = identify("tiny", settings, place / "k4" / "dataset.json")
         parts = build_training_parts(run, ALONE, NO_WORKERS)
-        assert (parts.rate_factors, parts.frozen_steps) == (rates, frozen)
+        assert (parts.lr_factors, parts.frozen_steps) == (rates, frozen)
 
 
 def test_a_model_may_leave_out_groups_of_parameters(place, monkeypatch):
-    monkeypatch.setattr(VRTSpike, "rate_groups", lambda model: {"backbone": []})
+    monkeypatch.setattr(VRTSpike, "lr_groups", lambda model: {"backbone": []})
     settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
     run = identify("tiny", settings, place / "k4" / "dataset.json")
     parts = build_training_parts(run, ALONE, NO_WORKERS)
-    assert (parts.rate_factors, parts.frozen_steps) == (
+    assert (parts.lr_factors, parts.frozen_steps) == (
         {"others": 1.0, "backbone": 1.0},
         {},
     )
@@ -65,10 +65,10 @@ def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
     model(torch.rand(1, 1, 3, 32, 32), torch.rand(1, 1, 4, 32, 32)).sum().backward()
     trained = {name for name, p in model.named_parameters() if p.grad is not None}
     assert trained == {name for name, p in model.named_parameters() if p.requires_grad}
-    assert trained.isdisjoint(model.rate_groups()["flow"])
+    assert trained.isdisjoint(model.lr_groups()["flow"])
 
 
-def batch_settings(**sections: dict) -> Settings:
+def batch_settings(**sections: dict) -> DeblurringSettings:
     """Of small batches, the crops of which are not turned."""
     data = {
         "CROP_SIZE": 32,
@@ -79,7 +79,7 @@ def batch_settings(**sections: dict) -> Settings:
         "FAULT_AUGMENT": 0.0,
         "VALIDATION": "test",
     }
-    return Settings.model_validate({**sections, "DATA": data | sections.get("DATA", {})})
+    return DeblurringSettings.model_validate({**sections, "DATA": data | sections.get("DATA", {})})
 
 
 def origins(batch: Sample, dataset: DatasetManifest) -> list[tuple[str, int]]:
@@ -104,7 +104,7 @@ def is_in(crop: torch.Tensor, counts: torch.Tensor) -> bool:
     return bool((windows == crop[:, :, None, None]).all(dim=(0, 1, 4, 5)).any())
 
 
-def clips_of(place: Path, settings: Settings, count: int) -> list[list[tuple[str, int]]]:
+def clips_of(place: Path, settings: DeblurringSettings, count: int) -> list[list[tuple[str, int]]]:
     """Sequence and first frame of the clips in the first batches of a run."""
     dataset = load_dataset(place / "k4" / "dataset.json")
     batches = training_batches(settings, dataset, NO_WORKERS, ALONE)

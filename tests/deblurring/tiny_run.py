@@ -15,19 +15,19 @@ from tests.data.scenes import film
 from vrtspike.config import load_preset
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.runs.identity import identify, write_statistics
-from vrtspike.settings import Settings
 from vrtspike.staleness.training_code import record_code
-from vrtspike.training.distributed import Ranks
+from vrtspike.training.distributed import DistributedContext
 from vrtspike.training.run import train_preset
-from vrtspike.training.workers import Workers
+from vrtspike.training.workers import WorkerCounts
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 STEPS = 12
 SEQUENCES = ("train/one", "train/two", "test/three")
 CPU = torch.device("cpu")
-ALONE = Ranks(0, 0, 1, 1, CPU)
-NO_WORKERS = Workers(2, 1, 0, 0)
+ALONE = DistributedContext(0, 0, 1, 1, CPU)
+NO_WORKERS = WorkerCounts(2, 1, 0, 0)
 
 
 PRESET = f"""
@@ -87,7 +87,7 @@ def metrics(folder: Path) -> list[dict]:
     return [json.loads(line) for line in lines]
 
 
-def train_here(place: Path, folder: Path, *overrides: str) -> Settings:
+def train_here(place: Path, folder: Path, *overrides: str) -> DeblurringSettings:
     """A run of the preset in this process, without the launcher."""
     settings = load_preset(place / "presets" / "tiny.yaml", overrides)
     run = identify("tiny", settings, place / "k4" / "dataset.json")

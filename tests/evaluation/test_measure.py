@@ -16,11 +16,12 @@ from tests.evaluation.evaluations import FRAME_METRICS
 from tests.frame_source import FunctionSource
 from vrtspike.analysis.evaluation_files import worst_frames
 from vrtspike.data.rgb_images import Image
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.evaluation.means import ranking_metric
 from vrtspike.evaluation.measure import (
     FrameImages,
     FrameReferences,
-    Scores,
+    MetricFunctions,
     measure_images,
     measured_frames,
 )
@@ -31,14 +32,16 @@ from vrtspike.metrics.ssim import SSIM
 from vrtspike.metrics.tof import TOF
 from vrtspike.monitoring.timing import Stopwatch
 from vrtspike.restoration.inputs.clip_source import ClipWindow
-from vrtspike.settings import Settings
 
 
-def measured(scores: Scores, *frames: FrameImages) -> list[dict[str, float]]:
+def measured(metric_functions: MetricFunctions, *frames: FrameImages) -> list[dict[str, float]]:
     """Metrics of successive frames."""
     with ThreadPoolExecutor(2) as threads:
         pairs = zip(frames, (None, *frames), strict=False)
-        return [measure_images(scores, images, previous, threads) for images, previous in pairs]
+        return [
+            measure_images(metric_functions, images, previous, threads)
+            for images, previous in pairs
+        ]
 
 
 def test_each_image_is_measured_against_its_reference():
@@ -70,7 +73,7 @@ CHANGE = FunctionMetric(
     "change",
     "What the mean changes by",
     lambda restored, sharp: change(*restored) - 10 * change(*sharp),
-    of_motion=True,
+    measures_motion=True,
 )
 """A motion that can be computed by hand; the order of its arguments counts."""
 
@@ -115,7 +118,9 @@ def test_the_model_alone_is_timed_under_the_first_protocol(clock):
         return 0.0
 
     source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
-    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
+    settings = DeblurringSettings.model_validate(
+        {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
+    )
     scores = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
     watch = Stopwatch(torch.device("cpu"))
     references = (FrameReferences(sharp(n), sharp(n)) for n in range(4))
@@ -139,7 +144,9 @@ def test_spikes_are_read_for_the_model_alone():
         return np.zeros((1, batch.blur.numpy().shape[1], 3, 8, 8), np.float32)
 
     source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
-    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
+    settings = DeblurringSettings.model_validate(
+        {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
+    )
     scores = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
     sharp = 255 - blur
     references = map(FrameReferences, blur, sharp)
@@ -168,7 +175,9 @@ def test_frames_are_measured_in_order_in_threads_that_end():
     source = FunctionSource(["a", "b", "c", "d"], (8, 8), read)
     flat = np.zeros((8, 8, 3), np.uint8)
     references = map(FrameReferences, read(slice(None)), [flat] * 4)
-    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}})
+    settings = DeblurringSettings.model_validate(
+        {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
+    )
     scores = {PROTOCOLS["own"]: {CHANGE: level}}
     frames = measured_frames("a", source, references, compute, scores, settings)
     rows = [rows[0] for rows, _ in frames]

@@ -7,6 +7,7 @@ import re
 import pandas as pd
 import pytest
 
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.evaluation.paper_results import (
     OTHER,
     PAPER_RESULTS_FILE,
@@ -15,7 +16,6 @@ from vrtspike.evaluation.paper_results import (
     require_published_weights,
 )
 from vrtspike.evaluation.protocols import PROTOCOLS
-from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError
 
 ADDRESS = r"https://\S+\.\S+/\S+"
@@ -68,6 +68,6 @@ def test_the_limit_of_a_reproduction(psnr, within):
 
 @pytest.mark.parametrize("path", [None, "weights/absent.pth"])
 def test_missing_weights_are_named_with_their_place(path):
-    settings = Settings.model_validate({"MODEL": {"VRT": {"PRETRAINED": path}}})
+    settings = DeblurringSettings.model_validate({"MODEL": {"VRT": {"PRETRAINED": path}}})
     with pytest.raises(ConfigError, match=r"no such file: .* 006_VRT.*releases.*DATA\.ROOT"):
         require_published_weights(settings)

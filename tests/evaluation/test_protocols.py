@@ -17,15 +17,15 @@ from tests.evaluation.evaluations import CPU, FRAMES, evaluate, raw_frames
 from tests.frame_source import source_of
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.reading import Store
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.evaluation import EvaluationSettings as EvaluationSettings
+from vrtspike.deblurring_settings.evaluation import ProtocolName
 from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_source import StoreClipSource
-from vrtspike.restoration.restore import load_model, restore_frames, torch_tile_model
-from vrtspike.settings import Settings
-from vrtspike.settings.evaluation import ProtocolName
-from vrtspike.settings.evaluation import TestSettings as EvaluationSettings
+from vrtspike.restoration.tiled_inference import load_model, restore_frames, torch_tile_model
 
 
 def similarity_by_hand(name: str, a: np.ndarray, b: np.ndarray) -> float:
@@ -164,7 +164,7 @@ def test_metrics_of_basicsr_are_means_over_frames_rounded_to_8_bits():
     means = overall_means(sequence_means(pd.DataFrame(rows)), metrics, protocol.mean)
     result = [means[name]["restored"] for name in ("psnr", "ssim")]
     assert result == pytest.approx(np.mean(expected, axis=0), abs=1e-9)
-    settings = Settings.model_validate({"DATA": {"CLIP_LEN": 5}})
+    settings = DeblurringSettings.model_validate({"DATA": {"CLIP_LEN": 5}})
     assert protocol.tiling(settings) == Tiling(0, 0, 5, 1, False)
 
 
@@ -192,7 +192,7 @@ def test_tiles_are_cut_and_joined_as_by_the_program_of_vrt():
         tiles = np.moveaxis(batch.blur.numpy(), -1, 2)
         return np.zeros_like(tiles) + tiles[:, :1, :1, :1, :1]
 
-    tiling = PROTOCOLS["vrt"].tiling(Settings())
+    tiling = PROTOCOLS["vrt"].tiling(DeblurringSettings())
     result = np.stack(list(restore_frames(compute, source_of(numbers), tiling, bits=None)))
     assert set(counted.ravel()) == {1, 2, 4}
     np.testing.assert_allclose(result[:, 1, :, 7], whole / counted, rtol=1e-6)

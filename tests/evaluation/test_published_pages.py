@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 from tests.presets import deblurring_presets
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.schema import load_deblurring_preset
 from vrtspike.evaluation.paper_results import read_paper_results
 from vrtspike.evaluation.protocols import PROTOCOLS
-from vrtspike.settings import Settings
-from vrtspike.settings.schema import load_deblurring_preset
 
 
 def section(page: Path, title: str) -> str:
@@ -49,7 +49,7 @@ def test_the_page_compares_the_values_of_the_light_preset(repository):
     assert [words for words in texts if words not in text] == []
 
 
-def require_measurable(settings: Settings) -> None:
+def require_measurable(settings: DeblurringSettings) -> None:
     """Refuse protocols of other blurry frames than the preset's."""
     for name in settings.TEST.PROTOCOL:
         PROTOCOLS[name].require_blur(settings.DATA.BLUR_DIR, "the preset")

@@ -13,11 +13,11 @@ from safetensors.torch import load_file
 
 from tests.deblurring.reference_metrics import decibels
 from tests.evaluation.evaluations import CPU, raw_frames
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.evaluation.paper_results import PaperResult
 from vrtspike.evaluation.reproduction import reproduce_vrt
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_checkpoints import load_vrt
-from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError, RunError
 
 pytestmark = pytest.mark.shared
@@ -28,10 +28,10 @@ def reproduce(settings, output, expected: PaperResult) -> str:
 
 
 @pytest.fixture
-def settings(shared, small_run) -> Settings:
+def settings(shared, small_run) -> DeblurringSettings:
     """A preset without spikes that starts from the golden weights."""
     configuration = json.loads((shared / "golden/vrt_tiny_config.json").read_text())
-    return Settings.model_validate(
+    return DeblurringSettings.model_validate(
         {
             "DATA": {
                 "ROOT": str(small_run.raw),

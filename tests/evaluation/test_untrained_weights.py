@@ -20,11 +20,12 @@ from vrtspike.analysis.comparisons.compare import (
     find_candidates,
     write_comparison,
 )
-from vrtspike.analysis.performance import read_analysis, write_analysis
+from vrtspike.analysis.performance import analyze_run, write_analysis
 from vrtspike.commands.main import run_command
 from vrtspike.config.loading import override_settings
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.leaderboard import write_leaderboard
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.records import read_records
@@ -35,7 +36,6 @@ from vrtspike.runs import named_models
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import identify, write_statistics
 from vrtspike.runs.published import publish, read_published
-from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.staleness.training_code import record_code
 from vrtspike.training.run import train_preset
 
@@ -77,10 +77,10 @@ def keep(small_run: SmallRun, start: Path, folder: Path, name: str) -> Kept:
         folder: for the run and the results.
         name: MODEL.PRETRAINED.
     """
-    start_settings = deblurring_settings(read_published(start).settings)
+    start_settings = require_deblurring_settings(read_published(start).settings)
     above = parse_overrides([*OVERRIDES, f"MODEL.PRETRAINED={name}"])
     settings = override_settings(start_settings, above, "preset kept")
-    assert isinstance(settings, Settings)
+    assert isinstance(settings, DeblurringSettings)
     kept = Kept(start, folder / "run", folder / "results")
     kept.run.mkdir(parents=True)
     identity = identify("kept", settings, small_run.dataset)
@@ -182,7 +182,7 @@ def test_weights_of_the_package_have_not_seen_the_scenes(kept, small_run, tmp_pa
 
 
 def test_a_run_without_steps_has_no_findings(kept, tmp_path, capsys):
-    analysis = read_analysis(kept.train)
+    analysis = analyze_run(kept.train)
     assert analysis.findings == []
     write_analysis(analysis, tmp_path)
     page = (tmp_path / "findings.html").read_text()

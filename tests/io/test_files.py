@@ -25,8 +25,8 @@ from vrtspike.io.files import (
     read_mapping,
     remove_leftovers,
     replaced_folder,
+    write_errors_name,
     write_json,
-    writes_to,
 )
 from vrtspike.system.errors import EXIT_USER_ERROR, RunError
 
@@ -67,7 +67,10 @@ def test_a_failed_write_keeps_the_previous_contents(tmp_path, kind):
     ("error_name", "expected"), [(None, "a.txt"), ("a.tmp", "a.txt"), ("b.txt", "b.txt")]
 )
 def test_an_error_of_a_write_names_the_file_and_not_its_temporary_name(error_name, expected):
-    with pytest.raises(OSError, match="broken") as caught, writes_to(Path("a.txt"), Path("a.tmp")):
+    with (
+        pytest.raises(OSError, match="broken") as caught,
+        write_errors_name(Path("a.txt"), Path("a.tmp")),
+    ):
         raise OSError(errno.EIO, "broken", error_name)
     assert caught.value.filename == expected
 
@@ -169,14 +172,14 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from vrtspike.io.files import atomic_path
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 def write():
     with atomic_path(Path("weights")) as path:
         {save}({{"weight": torch.zeros(20_000)}}, path)
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, 2**16))
-run(write)
+run_main(write)
 """
 
 

@@ -15,14 +15,14 @@ import pytest
 
 from tests.concurrency import is_waited_for
 from vrtspike.io.locks import lock_file, locked
-from vrtspike.launching.gpus import take_gpus
+from vrtspike.launching.gpus import acquire_gpus
 from vrtspike.runs.folder import lock_run
 from vrtspike.system.errors import RunError
 from vrtspike.workflow.start_checks import reserve_files
 
 
 def ways_to_lock(folder: Path) -> list[AbstractContextManager[object]]:
-    return [lock_run(folder / "run", timeout_s=0), take_gpus(1, timeout_s=0)]
+    return [lock_run(folder / "run", timeout_s=0), acquire_gpus(1, timeout_s=0)]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from torch import nn
 
 from vrtspike.data.raw.spikes import count_steps
 from vrtspike.io.images import read_rgb
-from vrtspike.io.weights import floating_type, load_trained, read_weights, write_half
+from vrtspike.io.weights import floating_type, load_trained_weights, read_weights, write_half
 from vrtspike.system.errors import DataError, RunError
 
 FORMATS = [("w.pth", torch.save), ("w.safetensors", save_file)]
@@ -146,10 +146,10 @@ def test_mismatched_weights_change_nothing(
     with pytest.raises(
         RunError, match=rf"weights.safetensors: weights of another model.*\n.*{fault}"
     ):
-        load_trained(model, file)
+        load_trained_weights(model, file)
     assert all(torch.equal(model.state_dict()[name], before[name]) for name in before)
     save_file(state, file)
-    load_trained(model, file)
+    load_trained_weights(model, file)
     assert all(torch.equal(model.state_dict()[name], state[name]) for name in state)
 
 

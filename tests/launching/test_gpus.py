@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from vrtspike.launching import gpus
-from vrtspike.launching.gpus import take_device, take_gpus, usable_gpus
+from vrtspike.launching.gpus import acquire_device, acquire_gpus, usable_gpus
 from vrtspike.monitoring.nvml import Gpu
 from vrtspike.system.errors import RunError
 
@@ -23,7 +23,7 @@ def gpu(uuid: str, index: int, free: float = 40, **more: bool) -> Gpu:
 
 
 GPUS = [gpu("GPU-a", 0), gpu("GPU-b", 1), gpu("GPU-c", 2)]
-PARTS = [gpu("MIG-a", 0, is_part=True), gpu("MIG-b", 0, is_part=True)]
+PARTS = [gpu("MIG-a", 0, is_mig_instance=True), gpu("MIG-b", 0, is_mig_instance=True)]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def machine(tmp_path, monkeypatch):
     def take(wanted, installed=GPUS, timeout_s=0, **options):
         listed = installed if callable(installed) else lambda: installed
         monkeypatch.setattr(gpus, "installed_gpus", listed)
-        return take_gpus(wanted, timeout_s=timeout_s, **options)
+        return acquire_gpus(wanted, timeout_s=timeout_s, **options)
 
     return take
 
@@ -174,22 +174,22 @@ def test_runs_that_need_both_devices_run_one_after_the_other(machine):
 
 def test_a_process_uses_the_gpu_that_it_has_locked(install_gpus, monkeypatch):
     """The driver is simulated; nothing is computed."""
-    with take_device("auto") as device:
+    with acquire_device("auto") as device:
         assert device == torch.device("cpu")
     with pytest.raises(RunError, match="no GPU"):
-        take_device("cuda").__enter__()
+        acquire_device("cuda").__enter__()
     install_gpus(
         *({"uuid": f"GPU-{n}", "total": 40, "used": used} for n, used in (("a", 30), ("b", 0)))
     )
-    with take_device("auto", timeout_s=0) as device:
+    with acquire_device("auto", timeout_s=0) as device:
         assert device.type == "cuda"
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-b"
         # Another run on this machine needs the GPU that this one holds.
-        with pytest.raises(RunError, match="are free"), take_device("cuda", timeout_s=0):
+        with pytest.raises(RunError, match="are free"), acquire_device("cuda", timeout_s=0):
             pass
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
-    with contextlib.suppress(KeyError), take_device("auto", timeout_s=0):
+    with contextlib.suppress(KeyError), acquire_device("auto", timeout_s=0):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-b"
         raise KeyError  # as an error in the body
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1,0"

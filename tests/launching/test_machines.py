@@ -17,7 +17,7 @@ import pytest
 
 from tests.concurrency import run_python
 from vrtspike.launching.gpu_locks import lock_gpu
-from vrtspike.launching.machines import Machines, require_machines
+from vrtspike.launching.machines import DeviceRequest, require_devices
 from vrtspike.launching.signals import LAUNCHER_DIED, status_file
 from vrtspike.launching.torchrun import run_program
 from vrtspike.system.errors import ConfigError, RunError
@@ -28,9 +28,9 @@ from pathlib import Path
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
 assert os.environ["VRTSPIKE_LOG_FILE"] == str(folder / "train.log")
 ready = folder / "ready-{RANK}-{WORLD_SIZE}".format(**os.environ)
-from vrtspike.launching.signals import StopRequest, restore_stops
+from vrtspike.launching.signals import StopRequest, restore_stop_signals
 from vrtspike.launching.signals import report_start, report_status
-restore_stops()
+restore_stop_signals()
 if (folder / "slow").exists():
     ready.touch()
     time.sleep(100)
@@ -49,10 +49,10 @@ LAUNCHER = """
 import os, sys
 from pathlib import Path
 from vrtspike.cluster.current_job import time_limit
-from vrtspike.launching.machines import Machines, gpus_option, train_on_machines
+from vrtspike.launching.machines import DeviceRequest, gpus_option, train_on_machines
 from vrtspike.monitoring.display import Messages
 folder = Path(sys.argv[1])
-machines = Machines(gpus_option(sys.argv[2]))
+machines = DeviceRequest(gpus_option(sys.argv[2]))
 messages = Messages(folder / "train.log")
 limit = time_limit(os.environ)
 sys.exit(train_on_machines(folder, machines, folder / "waiting.py", messages, limit))
@@ -207,15 +207,15 @@ def test_machines_that_a_training_cannot_reach_are_refused(monkeypatch, install_
     install_gpus(*TWO)
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
-    require_machines(Machines("auto"))
-    require_machines(Machines(2))
+    require_devices(DeviceRequest("auto"))
+    require_devices(DeviceRequest(2))
     with pytest.raises(RunError, match="3 GPUs are asked for, but 2 can be used"):
-        require_machines(Machines(3))
+        require_devices(DeviceRequest(3))
     with pytest.raises(ConfigError, match="NODES is 2, but this is no Slurm job"):
-        require_machines(Machines(2, nodes=2))
+        require_devices(DeviceRequest(2, nodes=2))
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
     # The nodes have GPUs of their own.
-    require_machines(Machines(3, nodes=2))
+    require_devices(DeviceRequest(3, nodes=2))
 
 
 def test_a_node_runs_the_program_and_ends_with_its_status(tmp_path):

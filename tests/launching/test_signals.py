@@ -6,7 +6,7 @@ import pytest
 
 from tests.concurrency import free_port, run_python
 from vrtspike.launching.signals import (
-    STATUS_FILE,
+    STATUS_FILE_VARIABLE,
     read_status,
     report_start,
     report_status,
@@ -20,10 +20,10 @@ from vrtspike.launching.signals import (
 def test_status_goes_to_the_launcher(tmp_path, monkeypatch, status, world, expected):
     monkeypatch.setenv("WORLD_SIZE", str(world))
     monkeypatch.setenv("RANK", "1")
-    monkeypatch.delenv(STATUS_FILE, raising=False)
+    monkeypatch.delenv(STATUS_FILE_VARIABLE, raising=False)
     assert report_status(status) == status
     with status_file(tmp_path) as path:
-        monkeypatch.setenv(STATUS_FILE, str(path))
+        monkeypatch.setenv(STATUS_FILE_VARIABLE, str(path))
         report_start()
         assert report_status(status) == expected
         assert read_status(path) is None
@@ -42,7 +42,7 @@ import atexit, time
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from vrtspike.launching.signals import leave
+from vrtspike.launching.signals import exit_process
 
 
 def late(future):
@@ -56,7 +56,7 @@ unfinished = [dist.all_reduce(torch.ones(1), async_op=True).get_future().then(la
 dist.destroy_process_group()
 atexit.register(print, "registered")
 print("trained")
-leave(75)
+exit_process(75)
 """
 
 

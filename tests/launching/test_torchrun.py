@@ -11,7 +11,7 @@ import pytest
 from vrtspike.launching import torchrun
 from vrtspike.launching.gpus import Devices
 from vrtspike.launching.torchrun import (
-    RENDEZVOUS_FILE,
+    RENDEZVOUS_FILE_VARIABLE,
     ProgramExit,
     start_training,
     training_environment,
@@ -93,7 +93,7 @@ def test_machines_meet_at_an_endpoint_and_choose_their_interfaces(started, tmp_p
     assert command[command.index("--nnodes") + 1] == "2"
     assert command[command.index("--rdzv-endpoint") + 1] == "first:29400"
     added = set(started["environment"]) - set(os.environ)
-    assert not added & {RENDEZVOUS_FILE, "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}
+    assert not added & {RENDEZVOUS_FILE_VARIABLE, "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}
 
 
 def test_an_interface_for_several_machines_does_not_apply_to_one(started, tmp_path, monkeypatch):
@@ -103,7 +103,7 @@ def test_an_interface_for_several_machines_does_not_apply_to_one(started, tmp_pa
 
 
 def test_processes_meet_in_a_file_where_one_is_named(monkeypatch):
-    monkeypatch.delenv(RENDEZVOUS_FILE, raising=False)
+    monkeypatch.delenv(RENDEZVOUS_FILE_VARIABLE, raising=False)
     assert rendezvous_url() == "env://"
-    monkeypatch.setenv(RENDEZVOUS_FILE, "/tmp/some/processes")
+    monkeypatch.setenv(RENDEZVOUS_FILE_VARIABLE, "/tmp/some/processes")
     assert rendezvous_url() == "file:///tmp/some/processes"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from vrtspike.deblurring_settings.losses import CharbonnierSettings
 from vrtspike.losses.charbonnier import CharbonnierLoss, charbonnier
-from vrtspike.settings.losses import CharbonnierSettings
 
 
 def test_the_mean_of_both_sides_of_delta():

@@ -9,12 +9,12 @@ from torchvision.models.vgg import cfgs, make_layers
 
 from tests.presets import deblurring_presets
 from vrtspike.config.loading import require_trainable
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.losses import LossSettings
 from vrtspike.io import backbone_weights
 from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.losses.lpips import build_lpips
-from vrtspike.losses.registry import LOSSES, build_terms
-from vrtspike.settings import Settings
-from vrtspike.settings.losses import LossSettings
+from vrtspike.losses.registry import LOSSES, build_loss_terms
 from vrtspike.system.errors import ConfigError, RunError
 
 CPU = torch.device("cpu")
@@ -34,9 +34,9 @@ def test_a_weight_switches_a_term_on_and_zero_switches_it_off(name):
 
 
 def test_losses_without_a_value_in_every_step_are_refused():
-    def alone(train: dict[str, object] | None = None, **keys: object) -> Settings:
+    def alone(train: dict[str, object] | None = None, **keys: object) -> DeblurringSettings:
         terms = {"CHARBONNIER": {"WEIGHT": 0}, "VGG_PERCEPTUAL": {"WEIGHT": 1, **keys}}
-        return Settings.model_validate({"LOSS": terms, "TRAIN": train or {}})
+        return DeblurringSettings.model_validate({"LOSS": terms, "TRAIN": train or {}})
 
     with pytest.raises(ValueError, match="LAYERS"):
         alone(LAYERS=["relu3_4"])
@@ -49,26 +49,26 @@ def test_losses_without_a_value_in_every_step_are_refused():
 def test_a_perceptual_loss_without_layers_is_refused():
     terms = {"VGG_PERCEPTUAL": {"WEIGHT": 0.1, "LAYERS": []}}
     # Results of such settings can be read.
-    settings = Settings.model_validate({"LOSS": terms})
+    settings = DeblurringSettings.model_validate({"LOSS": terms})
     with pytest.raises(
         ConfigError, match=r"LOSS\.VGG_PERCEPTUAL\.LAYERS: found no layer, expected"
     ):
         require_trainable(settings)
     terms["VGG_PERCEPTUAL"]["WEIGHT"] = 0
-    require_trainable(Settings.model_validate({"LOSS": terms}))
+    require_trainable(DeblurringSettings.model_validate({"LOSS": terms}))
 
 
 def test_absent_weights_are_an_error_before_training(tmp_path):
     settings = LossSettings.model_validate({"VGG_PERCEPTUAL": {"WEIGHT": 0.1}})
     with pytest.raises(RunError, match=r"vgg16-397923af\.pth: no such file"):
-        build_terms(settings, tmp_path, CPU)
+        build_loss_terms(settings, tmp_path, CPU)
 
 
 def test_shipped_presets_need_no_weights_for_their_loss(repository, tmp_path):
     presets = deblurring_presets(repository)
     assert "light" in presets
     for name, settings in presets.items():
-        terms = build_terms(settings.LOSS, tmp_path, CPU)
+        terms = build_loss_terms(settings.LOSS, tmp_path, CPU)
         assert [(term.name, term.weight) for term in terms] == [("charbonnier", 1.0)], name
 
 
@@ -81,7 +81,7 @@ def test_lpips_is_that_of_the_named_backbone(net, monkeypatch, tmp_path):
     torch.save(state, tmp_path / BACKBONES[net])
     monkeypatch.setattr(backbone_weights, "require_published_digest", lambda path: None)
     settings = LossSettings.model_validate({"LPIPS": {"WEIGHT": 0.2, "NET": net}})
-    _, lpips = build_terms(settings, tmp_path, CPU)
+    _, lpips = build_loss_terms(settings, tmp_path, CPU)
     assert (lpips.name, lpips.weight, lpips.interval) == ("lpips", 0.2, 1)
     x, y = torch.rand(2, 1, 2, 3, 64, 64)
     # The mean over frames.
@@ -97,14 +97,14 @@ def test_terms_have_names_weights_and_intervals(tmp_path):
         }
     )
     before = torch.random.get_rng_state()
-    pixel, features = build_terms(settings, tmp_path, CPU)
+    pixel, features = build_loss_terms(settings, tmp_path, CPU)
     assert torch.equal(before, torch.random.get_rng_state())
     assert (pixel.name, pixel.weight) == ("charbonnier", 0.25)
     assert pixel(torch.full((2,), 3.0), torch.zeros(2)) == 5
     assert (features.name, features.weight, features.interval) == ("vgg_random", 0.5, 3)
     # They are the same in every run, whatever was drawn before.
     torch.manual_seed(4321)
-    again = build_terms(settings, tmp_path, CPU)[1]
+    again = build_loss_terms(settings, tmp_path, CPU)[1]
     torch.manual_seed(0)
     x, y = torch.rand(2, 1, 1, 3, 16, 16)
     assert features(x, y) == again(x, y) > 0

@@ -29,7 +29,7 @@ def measure(metric, tmp_path) -> Measure:
         score = frame_score(network, CPU)
     else:
         score = metric.load(tmp_path, CPU)
-    return score if metric.of_motion else lambda clip, sharp: score(clip[0], sharp[0])
+    return score if metric.measures_motion else lambda clip, sharp: score(clip[0], sharp[0])
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_metric_without_colour_is_the_same_on_the_luma(metric, measure, clip):
 
     restored = noisy(clip, 30)
     close = measure(restored, clip) == pytest.approx(measure(gray(restored), gray(clip)), rel=0.01)
-    assert close is not metric.of_color
+    assert close is not metric.is_color_sensitive
 
 
 def test_gains_and_values_in_words_in_either_direction():

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from vrtspike.deblurring_settings.model import ModelSettings
 from vrtspike.models.attention import WindowAttention, relative_position_index, sine_position_bias
 from vrtspike.models.vrt import VRT
 from vrtspike.models.vrt_checkpoints import published_buffers
-from vrtspike.settings.model import ModelSettings
 
 
 def explicit_attention(layer: WindowAttention, x: Tensor, *, shifted: bool) -> Tensor:

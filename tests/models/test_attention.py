@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend
 from torch.overrides import TorchFunctionMode
 
 from tests.models.checks import assert_same, explicit_attention, kept_by, written_out
+from vrtspike.deblurring_settings.model import VRTSettings
 from vrtspike.models import attention as implementations
 from vrtspike.models import recomputed_attention
 from vrtspike.models.attention import (
@@ -23,7 +24,6 @@ from vrtspike.models.attention import (
 )
 from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.models.windows import windows_of
-from vrtspike.settings.model import VRTSettings
 
 HEADS = 2
 WIDTH = 6

@@ -13,11 +13,11 @@ from torch.fx import GraphModule
 
 from vrtspike.config.loading import load_preset
 from vrtspike.config.run_schema import TrainSettings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.models import build_model
 from vrtspike.models.stages import TMSABlock
 from vrtspike.models.vrt_spike import VRTSpike
-from vrtspike.models.windows import Windows
-from vrtspike.settings import Settings
+from vrtspike.models.windows import WindowPartition
 from vrtspike.training.precision import Precision
 
 
@@ -67,7 +67,7 @@ def test_each_kind_of_block_is_one_graph(small_vrt_spike: Callable[..., VRTSpike
     blocks = [module for module in model.modules() if isinstance(module, TMSABlock)]
     kinds = set()
 
-    def note(block: TMSABlock, inputs: tuple[torch.Tensor, Windows, torch.Tensor]) -> None:
+    def note(block: TMSABlock, inputs: tuple[torch.Tensor, WindowPartition, torch.Tensor]) -> None:
         x, windows, _ = inputs
         kinds.add(
             (x.shape, windows.window, windows.counts, block.attn.mutual, block.drop_path.drops)
@@ -93,12 +93,12 @@ def test_each_kind_of_block_is_one_graph(small_vrt_spike: Callable[..., VRTSpike
 @pytest.mark.parametrize("precision", ["32", "bf16-mixed"])
 def test_the_light_model_is_one_graph_for_each_size(repository: Path, precision: str) -> None:
     settings = load_preset(repository / "config/presets/light_demo.yaml")
-    assert isinstance(settings, Settings)
+    assert isinstance(settings, DeblurringSettings)
     model = build_model(settings)
     compiler = Compiler()
     model.compile(backend=compiler, fullgraph=True)
     arithmetic = Precision(TrainSettings(PRECISION=precision), torch.device("cpu"))
-    forward_module = arithmetic.forward_module(model, half_weights=True)
+    forward_module = arithmetic.forward_module(model, half_precision_weights=True)
     for side in (32, 32, 64, 96):
         frames = torch.rand(1, 3, 3, side, side)
         voxels = torch.randn(1, 3, settings.DATA.NUM_VOXEL_BINS, side // 2, side // 2)

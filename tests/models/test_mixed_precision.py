@@ -70,11 +70,11 @@ def test_flow_under_autocast_is_that_of_float32(small_vrt: Build, dtype: torch.d
     moving_flow(vrt.spynet)
     x = torch.rand(1, 3, 3, 40, 64)
     with torch.no_grad():
-        expected = vrt.flows(x)
+        expected = vrt.estimate_flows(x)
         with torch.autocast("cpu", dtype):
-            result = vrt.flows(x)
+            result = vrt.estimate_flows(x)
             # Pictures of half precision, too: the weights say the type.
-            from_half = vrt.flows(x.to(dtype))
+            from_half = vrt.estimate_flows(x.to(dtype))
     assert expected[0][0].abs().max() > 2
     assert all(torch.equal(one, other) for one, other in zip(expected, result, strict=True))
     assert {flow.dtype for flow in from_half} == {torch.float32}

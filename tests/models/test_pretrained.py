@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.models.small_models import SMALL, each_model
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.models import build_model
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
 WIDER = {
@@ -25,13 +25,13 @@ WIDER = {
 KEY = {"vrt_spike": r"MODEL\.VRT\.EMBED_DIMS", "spike_nafnet": r"MODEL\.NAF\.WIDTH"}
 
 
-def settings_of(name: str, **model: Any) -> Settings:
+def settings_of(name: str, **model: Any) -> DeblurringSettings:
     values = {**SMALL, "TYPE": name, **model}
     data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 3}
-    return Settings.model_validate({"MODEL": values, "DATA": data})
+    return DeblurringSettings.model_validate({"MODEL": values, "DATA": data})
 
 
-def write_start(folder: Path, settings: Settings) -> dict[str, torch.Tensor]:
+def write_start(folder: Path, settings: DeblurringSettings) -> dict[str, torch.Tensor]:
     """Write a result folder with random weights, and return them."""
     folder.mkdir()
     model = build_model(settings)

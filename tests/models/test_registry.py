@@ -11,11 +11,11 @@ import torch
 
 from tests.models.small_models import SMALL, each_model
 from tests.training.replicas import Case, assert_equal_to_one_process, train_by_two
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.restorer import FLOW
 from vrtspike.models.shuffled_spikes import ShuffledSpikes
 from vrtspike.models.stages import TMSABlock
-from vrtspike.settings import Settings
 from vrtspike.training.optimizers import trainable_groups
 
 SENSORS = {"equal": (32, 48), "half": (16, 24), "quarter": (8, 12), "other": (13, 20)}
@@ -26,7 +26,7 @@ def build(name: str, **model: Any) -> Restorer:
     torch.manual_seed(0)
     data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 3}
     values = {**SMALL, "TYPE": name, **model}
-    return build_model(Settings.model_validate({"MODEL": values, "DATA": data}))
+    return build_model(DeblurringSettings.model_validate({"MODEL": values, "DATA": data}))
 
 
 def build_away_from_zero(name: str, **model: Any) -> Restorer:
@@ -157,6 +157,6 @@ def test_a_minimal_model_has_the_defaults():
 
     model = Identity()
     assert model.describe() == "model: Identity"
-    assert model.rate_groups() == {"backbone": [], "flow": []}
+    assert model.lr_groups() == {"backbone": [], "flow": []}
     with pytest.raises(NotImplementedError):
         Restorer()(torch.rand(1, 1, 3, 8, 8), None)

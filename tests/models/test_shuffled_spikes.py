@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from vrtspike.deblurring_settings.model import ModelSettings, NAFSettings
 from vrtspike.models import Restorer, VRTSpike
 from vrtspike.models.shuffled_spikes import (
     ShuffledSpikes,
@@ -17,7 +18,6 @@ from vrtspike.models.shuffled_spikes import (
     take_neighbors,
 )
 from vrtspike.models.spike_nafnet import SpikeNAFNet
-from vrtspike.settings.model import ModelSettings, NAFSettings
 from vrtspike.system.errors import ConfigError
 
 
@@ -216,13 +216,13 @@ def test_the_rest_is_that_of_the_model(small_vrt_spike: Callable[..., VRTSpike])
     network = small_vrt_spike()
     model = control(network)
     assert model.describe() == f"{network.describe()}; with the spikes of other frames"
-    assert not model.half_weights
-    assert control(small_nafnet()).half_weights
+    assert not model.half_precision_weights
+    assert control(small_nafnet()).half_precision_weights
     parameters = dict(model.named_parameters())
-    for group, names in network.rate_groups().items():
+    for group, names in network.lr_groups().items():
         expected = [network.get_parameter(name) for name in names]
         assert expected
-        grouped = [parameters[name] for name in model.rate_groups()[group]]
+        grouped = [parameters[name] for name in model.lr_groups()[group]]
         assert list(map(id, grouped)) == list(map(id, expected))
     model.compile(backend="eager")
     compiled = {type(m).__name__ for m in model.modules() if m._compiled_call_impl is not None}

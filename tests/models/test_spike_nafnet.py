@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.data.clips.neighbors import pad_with_means
+from vrtspike.deblurring_settings.model import ModelSettings, NAFSettings
 from vrtspike.models.channel_attention import ChannelAttention
 from vrtspike.models.spike_nafnet import NAFBlock, SpikeNAFNet, mean_and_deviations
-from vrtspike.settings.model import ModelSettings, NAFSettings
-from vrtspike.training.half_weights import HalfWeights
+from vrtspike.training.half_precision_weights import HalfPrecisionWeights
 
 BINS = 6
 
@@ -214,7 +214,7 @@ def test_half_weights_keep_features_in_half_precision_and_cost_rounding_alone():
     expected = residual_and_gradients(model, model)
     types.clear()
     with torch.autocast("cpu", torch.bfloat16):
-        measured = residual_and_gradients(model, HalfWeights(model, torch.bfloat16))
+        measured = residual_and_gradients(model, HalfPrecisionWeights(model, torch.bfloat16))
     assert set(types) == {torch.bfloat16}
     for values, reference in zip(measured, expected, strict=True):
         difference = (values - reference).norm() / reference.norm()

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from vrtspike.deblurring_settings.model import FuseSettings, TemporalAttentionSettings
 from vrtspike.models.temporal_attention import TemporalCrossAttention, TemporalSelfAttention
-from vrtspike.settings.model import FuseSettings, TemporalAttentionSettings
 
 TWO_HEADS = TemporalAttentionSettings(HEADS=2)
 

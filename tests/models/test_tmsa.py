@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from tests.models.checks import assert_same
+from vrtspike.deblurring_settings.model import VRTSettings
 from vrtspike.models.stages import TMSABlock, TMSAGroup
 from vrtspike.models.windows import windows_of
-from vrtspike.settings.model import VRTSettings
 
 
 def group_of(*drop_paths: float) -> TMSAGroup:

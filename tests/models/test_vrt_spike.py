@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.models.checks import published_state_dict
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.models import VRTSpike, build_model
-from vrtspike.settings import Settings
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_flow_and_alignment_are_one_group_and_the_rest_of_the_backbone_another(
     model = small_vrt_spike()
     names = {name for name, _ in model.vrt.named_parameters(prefix="vrt")}
     flow = {name for name in names if "spynet" in name or "pa_deform" in name}
-    groups = {group: set(names) for group, names in model.rate_groups().items()}
+    groups = {group: set(names) for group, names in model.lr_groups().items()}
     assert groups == {"flow": flow, "backbone": names - flow}
 
 
@@ -79,7 +79,7 @@ def test_fixed_flow_leaves_other_gradients_as_they_are(
     clip: tuple[Tensor, Tensor],
 ) -> None:
     model = small_vrt_spike(use_checkpoint_attn=True, FUSE={"INIT": "random"}).double()
-    flow = set(model.rate_groups()["flow"])
+    flow = set(model.lr_groups()["flow"])
     for name, parameter in model.named_parameters():
         # Layers that start at zero: no flow, no offsets, nothing learned behind them.
         if name in flow or not parameter.any():
@@ -144,7 +144,7 @@ def build(
     }
     model = {"VRT_DEPTHS": [1] * 8, "WINDOW_SIZE": (2, 4, 4), "VRT": small | (vrt or {}), **keys}
     data = {"NUM_VOXEL_BINS": 4, "CLIP_LEN": 3}
-    settings = Settings.model_validate({"MODEL": model, "DATA": data})
+    settings = DeblurringSettings.model_validate({"MODEL": model, "DATA": data})
     return build_model(settings, pretrained=pretrained)
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from vrtspike.models.windows import Windows, windows_of
+from vrtspike.models.windows import WindowPartition, windows_of
 
 
-def windows(size, window, *, shifted: bool = False, mutual: bool = False) -> Windows:
+def windows(size, window, *, shifted: bool = False, mutual: bool = False) -> WindowPartition:
     return windows_of(torch.zeros(2, *size, 1), window, shifted=shifted, mutual=mutual)
 
 

@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 from vrtspike.config.run_schema import RunSettings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.monitoring.memory import (
     categories_line,
     gpu_categories,
-    gpu_utilisation,
+    gpu_utilization,
     measure_memory,
     memory_line,
     memory_warnings,
 )
-from vrtspike.settings import Settings
 
 CPU = torch.device("cpu")
 
@@ -52,14 +52,14 @@ def test_children_of_any_depth_and_the_system_are_measured():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA driver")
 def test_a_driver_without_utilisation_is_no_error():
-    assert gpu_utilisation(torch.device("cuda", 0)) is None
+    assert gpu_utilization(torch.device("cuda", 0)) is None
 
 
 def test_full_memory_warns_with_the_keys_to_lower():
     def warnings(percent: float, peak: int) -> list[str]:
         gpu = {"peak_mb": peak, "total_mb": 1000}
         record = {**measure_memory(CPU), "system_percent": percent, "gpu": gpu}
-        return list(memory_warnings(record, Settings()))
+        return list(memory_warnings(record, DeblurringSettings()))
 
     counts = [len(warnings(*at)) for at in ((89.0, 890), (90.0, 899), (89.9, 900))]
     assert counts == [0, 1, 1]
@@ -77,7 +77,9 @@ def test_a_task_without_a_cache_has_no_key_for_it():
     (warning,) = memory_warnings(record, RunSettings())
     assert "in workers); lower DATALOADER.TRAIN_WORKERS before" in warning
     for data in ({"CACHE_SIZE_GB": 0}, {"USE_RAM_CACHE": False}):
-        (without_cache,) = memory_warnings(record, Settings.model_validate({"DATA": data}))
+        (without_cache,) = memory_warnings(
+            record, DeblurringSettings.model_validate({"DATA": data})
+        )
         assert without_cache == warning
     alone = RunSettings.model_validate({"DATALOADER": {"TRAIN_WORKERS": 0}})
     (nothing_to_lower,) = memory_warnings(record, alone)

@@ -32,7 +32,9 @@ def test_a_divided_gpu_is_listed_by_its_instances(install_gpus):
         {"uuid": "GPU-a", "total": 40, "used": 3, "parts": parts},
         {"uuid": "GPU-b", "total": 40, "used": 0, "parts": parts, "divided": False},
     )
-    result = [(gpu.uuid, gpu.index, gpu.free // GIB, gpu.is_part) for gpu in installed_gpus()]
+    result = [
+        (gpu.uuid, gpu.index, gpu.free // GIB, gpu.is_mig_instance) for gpu in installed_gpus()
+    ]
     assert result == [("MIG-1", 0, 9, True), ("MIG-2", 0, 8, True), ("GPU-b", 1, 40, False)]
 
 

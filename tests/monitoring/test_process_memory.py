@@ -43,8 +43,8 @@ def test_a_run_is_recognised_by_its_option_with_all_descendants(tmp_path):
     assert [(process.role, process.depth) for process in result] == roles
     program, *others = result
     assert program.pid == process.pid
-    assert 40 < program.unique < program.proportional == program.taken <= program.resident
-    assert all(process.unique < 30 for process in others)
+    assert 40 < program.uss < program.pss == program.taken <= program.rss
+    assert all(process.uss < 30 for process in others)
     assert [process.gpu for process in result] == [None] * 3
 
 

@@ -31,7 +31,7 @@ def restored(small_run, evaluated, tmp_path_factory):
             sequence / "blur", folders[name], sequence / "spike", sharp=sequence / "sharp"
         )
         job = open_request(model.run, request)
-        model.restore_opened(job, progress=no_progress, note=lambda text: None)
+        model.restore_opened(job, open_progress=no_progress, note=lambda text: None)
     return folders
 
 

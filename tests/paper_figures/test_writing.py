@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.paper_figures.conftest import SIZE, SceneSequence, decibels
-from vrtspike.paper_figures.boxes import Box, CropSpec, parse_crop
+from vrtspike.paper_figures.crop_boxes import Box, CropSpec, parse_crop
 from vrtspike.paper_figures.results import Cost
 from vrtspike.paper_figures.writing import FIGURES
 from vrtspike.system.errors import ConfigError, DataError
@@ -49,7 +49,7 @@ def test_crops_are_chosen_where_models_differ_most(scene, models, write):
     box = Box(int(first["x"]), int(first["y"]), 48, 36)
     error = np.square(scene.blurry[1, 1] * 0.0)
     error[24:48, 40:90] = 1
-    assert box.of(error).sum() == 24 * 48 * 3, "not all of the square's rows, or not its columns"
+    assert box.crop(error).sum() == 24 * 48 * 3, "not all of the square's rows, or not its columns"
     order = ["blurry", "spikes", "good", "bad", "sharp"]
     assert rows[rows["sequence"] == "b"]["image"].tolist() == order
 

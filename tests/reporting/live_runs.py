@@ -10,9 +10,9 @@ from urllib.request import ProxyHandler, build_opener
 
 from tests.published_runs import metric_lines, timing_lines, write_lines
 from tests.reporting.results import picture, write_picture
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 
 fetch = build_opener(ProxyHandler({})).open
 """Opens an address of this machine, without the proxy that the environment may name."""
@@ -23,7 +23,9 @@ TOTAL = 100
 
 def make_live_run(folder: Path) -> Path:
     """A run of 100 steps after step 10, a second each, and a validation with a picture."""
-    identity = RunIdentity("demo", Settings.model_validate({}), "dataset.json", "0123456789ab", "d")
+    identity = RunIdentity(
+        "demo", DeblurringSettings.model_validate({}), "dataset.json", "0123456789ab", "d"
+    )
     identity.write(folder)
     note_status(folder, "running")
     lines = metric_lines(STEPS, 30.0)

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from tests.published_runs import memory_lines, metric_lines, timing_lines, write_lines
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 
 HEIGHT, WIDTH = 36, 64
 
@@ -36,7 +36,7 @@ def make_run(results: Path, name: str, data: str = "gopro", **sections: Any) -> 
     """A published run with 40 logged steps and a validation every 20."""
     folder = results / "train" / name
     folder.mkdir(parents=True)
-    settings = Settings.model_validate(sections)
+    settings = DeblurringSettings.model_validate(sections)
     dataset = results / "data" / data / "k32" / "dataset.json"
     RunIdentity(name, settings, str(dataset), f"print of {name}", "ab12" * 16).write(folder)
     record = {

@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from tests.reporting.browser import PROGRAM
 from tests.reporting.results import make_alignment, make_evaluation, make_run, picture
-from vrtspike.data.video import video_file
+from vrtspike.data.video import video_writer
 from vrtspike.reporting.page import write_report_page
 
 HANDLE, STAGE, CAPTION, PANELS = ".handle", ".stage", ".caption", ".panels figcaption"
@@ -31,7 +31,7 @@ def write_two_runs(results: Path) -> None:
     make_evaluation(results, "without", ("街道_夜间",), gain=-1.0, spikes=False)
     make_alignment(results)
     (folder / "videos").mkdir()
-    with video_file(folder / "videos/GOPR2.mp4") as append:
+    with video_writer(folder / "videos/GOPR2.mp4") as append:
         for seed in range(3):
             append([picture(seed), picture(seed + 5)])
     written(results, "with_spikes", "without")

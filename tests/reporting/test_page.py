@@ -121,8 +121,8 @@ def test_pictures_are_made_smaller_and_left_out_to_keep_the_limit(tmp_path):
 
 
 def test_small_videos_are_put_in_and_large_ones_linked(results, monkeypatch):
-    monkeypatch.setattr("vrtspike.reporting.embedding.VIDEO_BYTES", 50)
-    monkeypatch.setattr("vrtspike.reporting.embedding.ALL_VIDEO_BYTES", 60)
+    monkeypatch.setattr("vrtspike.reporting.embedded_media.VIDEO_BYTES", 50)
+    monkeypatch.setattr("vrtspike.reporting.embedded_media.ALL_VIDEO_BYTES", 60)
     folder = results / "evaluate/a/videos"
     folder.mkdir()
     for name, size in (("a large", 51), ("first", 20), ("second", 30), ("too many", 40)):
@@ -149,7 +149,7 @@ def test_pictures_of_validations_are_put_in_and_left_out_to_keep_their_limit(res
     shown = cv2.imdecode(np.frombuffer(contents, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
     assert np.abs(shown.astype(int) - picture(40)).mean() < 12
     size = len(run["validation_pictures"][1]["data"])
-    monkeypatch.setattr("vrtspike.reporting.embedding.VALIDATION_BYTES", 2 * size)
+    monkeypatch.setattr("vrtspike.reporting.embedded_media.VALIDATION_BYTES", 2 * size)
     (run,) = data_of(write(results, "a"))["runs"]
     assert [entry["step"] for entry in run["validation_pictures"]] == [20, 60]
 

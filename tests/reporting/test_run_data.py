@@ -7,10 +7,10 @@ import hashlib
 import pytest
 
 from tests.reporting.results import make_run
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.reporting.run_data import read_origin, setting_changes, training_seconds
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.published import read_published
-from vrtspike.settings import Settings
 
 
 def origin(folder, presets, **record):
@@ -27,7 +27,12 @@ def origin(folder, presets, **record):
             *("mine-without-spikes", {"SEED": 6, "MODEL": {"USE_SPIKE": False}}, "preset mine"),
             ("MODEL.USE_SPIKE", "true", "false"),
         ),
-        ("base", {"SEED": 6}, "the defaults of all keys", ("SEED", str(Settings().SEED), "6")),
+        (
+            "base",
+            {"SEED": 6},
+            "the defaults of all keys",
+            ("SEED", str(DeblurringSettings().SEED), "6"),
+        ),
     ],
 )
 def test_settings_are_compared_with_the_base_of_the_preset(
@@ -41,8 +46,8 @@ def test_settings_are_compared_with_the_base_of_the_preset(
 
 def test_changes_are_written_as_json():
     there, here = (
-        Settings(),
-        Settings.model_validate(
+        DeblurringSettings(),
+        DeblurringSettings.model_validate(
             {"DATA": {"ROOT": "数据", "AUGMENT": False}, "LOG": {"ON_END": "notify --key 7"}}
         ),
     )

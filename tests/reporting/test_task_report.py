@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vrtspike.config.tasks import find_task
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.reporting.task_report import TaskReport, task_report, task_reports, validation_note
-from vrtspike.settings import Settings
 
 SEA = find_task("sst").SETTINGS(TASK="sst")
 
@@ -19,7 +19,7 @@ def test_each_task_has_one_part_in_order():
 
 
 def test_validations_are_described_by_the_task_of_each_run():
-    blurred = Settings.model_validate({"DATA": {"VALIDATION": "test"}})
+    blurred = DeblurringSettings.model_validate({"DATA": {"VALIDATION": "test"}})
     assert validation_note({"sea": SEA}) == ""
     assert validation_note({"sea": SEA, "a": blurred}) == (
         "Validations while training are of centre crops of test frames."

@@ -82,7 +82,7 @@ def test_names_and_keys_reach_the_reference(guide):
 
 
 def test_a_finding_passes_its_test_and_reaches_its_page(guide):
-    call(guide.project, "-m", "pytest", "-q", "tests/analysis/advice/test_symptom.py")
+    call(guide.project, "-m", "pytest", "-q", "tests/analysis/diagnosis/test_symptom.py")
     call(guide.project, "scripts/advice_reference.py")
     page = (guide.project.folder / "docs/findings.md").read_text()
     assert "\n| slow optimiser | section `step/optimizer`, its share of a step | over 20% |" in page

@@ -144,7 +144,10 @@ def wheel(clone, tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_wheel_holds_the_packages_own_weights_and_the_workflow(wheel, repository):
-    expected = {"vrtspike/commands/project/Snakefile", "vrtspike/commands/project/gitignore"}
+    expected = {
+        "vrtspike/commands/new_project/Snakefile",
+        "vrtspike/commands/new_project/gitignore",
+    }
     package = repository / "src/vrtspike"
     for name in BUNDLED_NAMES:
         folder = bundled_folder(name).relative_to(package)

@@ -50,7 +50,7 @@ def restore(
     """Restore a request, and return its record."""
     progress = contextlib.nullcontext(show)
     opened = open_request(model.run, job)
-    return model.restore_opened(opened, progress=lambda title: progress, note=note).record
+    return model.restore_opened(opened, open_progress=lambda title: progress, note=note).record
 
 
 def pictures(folder: Path) -> list[np.ndarray]:

@@ -20,19 +20,19 @@ from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.scenes import FRAMES_PER_EXPOSURE
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import file_digest, folder_size
 from vrtspike.io.images import read_rgb
 from vrtspike.io.weights import floating_type
 from vrtspike.models import build_model
 from vrtspike.restoration.bundling import MAX_BYTES
-from vrtspike.restoration.checks.outside_training import TOLERANCES
+from vrtspike.restoration.checks.limit_check import TOLERANCES
 from vrtspike.restoration.inputs.clip_source import ClipWindow
 from vrtspike.restoration.inputs.input_clip import open_clip
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs import named_models
 from vrtspike.runs.named_models import GENERAL, bundled_folder
-from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
 FOLDER = bundled_folder(GENERAL)
@@ -129,7 +129,7 @@ def start_from_them() -> None:
     """Build the network of a preset that begins with these weights."""
     settings = json.loads((FOLDER / "settings.json").read_text())["settings"]
     settings["MODEL"]["PRETRAINED"] = GENERAL
-    build_model(Settings.model_validate(settings))
+    build_model(DeblurringSettings.model_validate(settings))
 
 
 def test_a_known_scene_is_restored_as_well_as_when_they_were_trained(model, scene):

@@ -14,6 +14,7 @@ import yaml
 from tests.faults import disks
 from tests.small_run import COMMIT, arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import file_digest
 from vrtspike.io.weights import floating_type, read_weights
@@ -21,9 +22,8 @@ from vrtspike.models import build_model
 from vrtspike.restoration.loading import load
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.named_models import find_trained
+from vrtspike.runs.named_models import find_trained_model
 from vrtspike.runs.published import read_published
-from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
@@ -83,7 +83,7 @@ def test_weights_in_half_precision_are_widened_when_they_are_loaded(results, hal
     model, whole = load(half, device="cpu"), load(results / "train/given", device="cpu")
     settings = whole.settings.model_dump(mode="json")
     settings["MODEL"]["PRETRAINED"] = str(half)
-    started = build_model(Settings.model_validate(settings))
+    started = build_model(DeblurringSettings.model_validate(settings))
     for network in (model.network, started):
         tensors = network.state_dict()
         assert tensors.keys() == rounded.keys()
@@ -232,9 +232,9 @@ def test_a_model_of_the_hub_is_fetched(packed, tmp_path, monkeypatch):
         return str(packed)
 
     monkeypatch.setattr(hub, "snapshot_download", fetch)
-    assert find_trained("somebody/given") == packed
+    assert find_trained_model("somebody/given") == packed
     message = (
         r"else: no such folder, expected .* finished run.* has no .*\[hub\]'\): no such repo\w+$"
     )
     with pytest.raises(RunError, match=message):
-        find_trained("somebody/else")
+        find_trained_model("somebody/else")

@@ -9,11 +9,11 @@ import numpy as np
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.packed import PackedSpikes
-from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.layout import StoreContents
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
+from vrtspike.deblurring_settings.evaluation import SpikesAloneName
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, instant_picture, spikes_alone
-from vrtspike.settings.evaluation import SpikesAloneName
 
 
 def test_every_reconstruction_can_be_chosen():
@@ -26,7 +26,7 @@ def test_a_shorter_exposure_begins_and_ends_where_its_own_spikes_do(tmp_path):
     steps = (24, 40)
     exposures = [(rng.random((count, 2, 8)) < 0.2).astype(np.uint8) for count in steps]
     exposures[0][4:8] = 0  # nothing before the sharp step, so that all of it is the interval
-    layout = StoreLayout(
+    layout = StoreContents(
         ("1", "2"),
         steps,
         rgb_size=(4, 16),

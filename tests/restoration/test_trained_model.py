@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from tests.small_run import arrays, recorded_clip, write_run
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.models import build_model
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.loading import load
-from vrtspike.restoration.restore import restore_frames
+from vrtspike.restoration.tiled_inference import restore_frames
 from vrtspike.restoration.trained_model import TrainedModel
-from vrtspike.settings import Settings
 from vrtspike.system.errors import ConfigError, DataError, RunError
 
 CPU = torch.device("cpu")
@@ -26,7 +26,7 @@ def plain(small_run, tmp_path_factory) -> TrainedModel:
     train = tmp_path_factory.mktemp("results") / "plain"
     chosen = small_run.settings.model_dump(mode="json")
     chosen["MODEL"]["USE_SPIKE"] = False
-    settings = Settings.model_validate(chosen)
+    settings = DeblurringSettings.model_validate(chosen)
     write_run(train, "plain", settings, small_run.dataset, build_model(settings))
     return load(str(train), device="cpu")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from vrtspike.data.manifests import DATASET
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity, identify, write_statistics
-from vrtspike.settings import Settings
 
 STATISTICS = {"mean": 0.1, "std": 0.2, "count": 3}
 
@@ -27,7 +27,7 @@ def write_dataset(path: Path, statistics: dict[str, float] | None, digest: str =
     return path
 
 
-def write_teacher(folder: Path, settings: Settings, weights: bytes) -> Path:
+def write_teacher(folder: Path, settings: DeblurringSettings, weights: bytes) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "weights.safetensors").write_bytes(weights)
     write_json(folder / "statistics.json", {"statistics": STATISTICS})
@@ -37,7 +37,7 @@ def write_teacher(folder: Path, settings: Settings, weights: bytes) -> Path:
 
 def make_run(tmp_path, **sections):
     """A run folder with the identity of a data set in ``tmp_path``."""
-    settings = Settings.model_validate({"DATA": {"NUM_VOXEL_BINS": 4}, **sections})
+    settings = DeblurringSettings.model_validate({"DATA": {"NUM_VOXEL_BINS": 4}, **sections})
     dataset = write_dataset(tmp_path / "dataset.json", STATISTICS)
     folder = tmp_path / "run"
     identify("x", settings, dataset).write(folder)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.runs.data_sets import STATISTICS, write_dataset, write_teacher
 from vrtspike.config import load_preset
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.backbone_weights import PUBLISHED
 from vrtspike.io.files import file_digest, read_json
 from vrtspike.runs.identity import (
@@ -19,12 +20,11 @@ from vrtspike.runs.identity import (
     prepare_folder,
     result_settings,
 )
-from vrtspike.settings import Settings
 from vrtspike.system.errors import DataError, RunError
 
 
 def of(**sections):
-    return result_settings(Settings.model_validate(sections))
+    return result_settings(DeblurringSettings.model_validate(sections))
 
 
 @pytest.mark.parametrize(
@@ -56,15 +56,15 @@ def test_the_validation_interval_counts_where_early_stopping_watches_it():
 
 
 def test_evaluation_has_settings_of_its_own():
-    base = evaluation_settings(Settings())
-    changed = Settings.model_validate({"TEST": {"TILE": {"SIZE": 128}, "NUM_WORKERS": 0}})
+    base = evaluation_settings(DeblurringSettings())
+    changed = DeblurringSettings.model_validate({"TEST": {"TILE": {"SIZE": 128}, "NUM_WORKERS": 0}})
     assert evaluation_settings(changed)["TEST"]["TILE"]["SIZE"] == 128
     assert "NUM_WORKERS" not in base["TEST"]
 
 
 def fingerprint_of(tmp_path, digest: str = "d", **sections) -> str:
     dataset = write_dataset(tmp_path / "dataset.json", STATISTICS, digest)
-    return identify("x", Settings.model_validate(sections), dataset).fingerprint
+    return identify("x", DeblurringSettings.model_validate(sections), dataset).fingerprint
 
 
 def test_fingerprint_names_settings_and_data_that_decide_the_result(tmp_path):
@@ -74,7 +74,7 @@ def test_fingerprint_names_settings_and_data_that_decide_the_result(tmp_path):
     rate = fingerprint_of(tmp_path, TRAIN={"OPTIM": {"LR": 1e-3}})
     assert len({same, rate, fingerprint_of(tmp_path, digest="e")}) == 3
     with pytest.raises(DataError, match=r"none\.json: No such file.* expected a data set manifest"):
-        identify("x", Settings(), tmp_path / "none.json")
+        identify("x", DeblurringSettings(), tmp_path / "none.json")
 
 
 @pytest.mark.parametrize("key", ["PRETRAINED", "SPYNET", "TEACHER"])
@@ -84,7 +84,7 @@ def test_the_bytes_of_weights_decide_and_their_place_does_not(tmp_path, key):
         (folder / "w.pth").write_bytes(contents)
         if key != "TEACHER":
             return fingerprint_of(tmp_path, MODEL={"VRT": {key: str(folder / "w.pth")}})
-        teacher = write_teacher(folder, Settings(), contents)
+        teacher = write_teacher(folder, DeblurringSettings(), contents)
         return fingerprint_of(tmp_path, TRAIN={"DISTILL": {"TEACHER": str(teacher)}})
 
     first = fingerprint(tmp_path / "a", b"weights")
@@ -98,7 +98,7 @@ def test_the_bytes_of_weights_decide_and_their_place_does_not(tmp_path, key):
 def test_the_identity_holds_the_digest_of_every_weight_file(tmp_path):
     (tmp_path / "spynet.pth").write_bytes(b"flow")
     (tmp_path / "vgg16-397923af.pth").write_bytes(b"whoever loads it compares its contents")
-    settings = Settings.model_validate(
+    settings = DeblurringSettings.model_validate(
         {
             "MODEL": {"VRT": {"SPYNET": str(tmp_path / "spynet.pth")}},
             "LOSS": {"VGG_PERCEPTUAL": {"WEIGHT": 0.1}},
@@ -123,7 +123,7 @@ def test_missing_weights_are_named_with_their_key(tmp_path):
 
 
 def test_the_identity_is_read_as_written(tmp_path):
-    settings = Settings.model_validate({"TRAIN": {"OPTIM": {"LR": 1e-3}}, "SEED": 7})
+    settings = DeblurringSettings.model_validate({"TRAIN": {"OPTIM": {"LR": 1e-3}}, "SEED": 7})
     run = RunIdentity("small", settings, "/data/dataset.json", "abc", "d", {"SPYNET": "e"})
     run.write(tmp_path)
     assert RunIdentity.read(tmp_path) == run
@@ -148,7 +148,7 @@ def changed(**values):
 def test_a_damaged_identity_is_refused(tmp_path, damage, message):
     path = tmp_path / "settings.json"
     if damage is not None:
-        RunIdentity("small", Settings(), "dataset.json", "abc").write(tmp_path)
+        RunIdentity("small", DeblurringSettings(), "dataset.json", "abc").write(tmp_path)
         path.write_text(damage(path.read_text()))
     with pytest.raises(RunError, match=rf"settings\.json.*{message}"):
         RunIdentity.read(tmp_path)

@@ -12,7 +12,7 @@ from vrtspike.deblurring.task import data_folder
 from vrtspike.runs import named_models
 from vrtspike.runs.named_models import (
     bundled_model,
-    find_trained,
+    find_trained_model,
     missing_pretrained_advice,
     pretrained_file,
 )
@@ -22,7 +22,7 @@ from vrtspike.system.errors import RunError
 def test_the_demo_uses_the_weights_of_the_package(repository):
     presets = deblurring_presets(repository)
     shown, trained = presets["general_demo"], presets["light_demo"]
-    assert shown.untrained_weights == "general"
+    assert shown.unchanged_weights == "general"
     named = presets["general"].MODEL.model_copy(update={"PRETRAINED": "general"})
     assert shown.MODEL == named
     assert data_folder(shown) == data_folder(trained)
@@ -43,13 +43,13 @@ def bundled(tmp_path, monkeypatch) -> Path:
 
 def test_weights_of_the_package_are_found_by_name_from_any_folder(bundled):
     with pytest.raises(RunError, match="'general' are not in this installation; name a result"):
-        find_trained("general")
+        find_trained_model("general")
     assert pretrained_file("general") == bundled / "general/weights.safetensors"
     (bundled / "general").mkdir(parents=True)
     (bundled / "general/weights.safetensors").touch()
     Path("general").mkdir()
-    assert find_trained("general") == bundled_model("general") == bundled / "general"
-    assert find_trained("./general") == Path("general")
+    assert find_trained_model("general") == bundled_model("general") == bundled / "general"
+    assert find_trained_model("./general") == Path("general")
 
 
 def test_a_start_is_a_folder_or_its_file(bundled):

@@ -8,13 +8,13 @@ import pytest
 import xarray
 from scipy.signal import lfilter
 
-from vrtspike.sst.comparison import block_choices, compare_with_baselines, holm
+from vrtspike.sst.comparison import adjust_holm, bootstrap_indices, compare_with_baselines
 from vrtspike.sst.scores import FORECAST_SYSTEMS
 
 
 @pytest.mark.parametrize(("samples", "block"), [(60, 12), (48, 12), (40, 10), (8, 2), (1, 1)])
 def test_blocks_are_consecutive_and_every_start_is_drawn_alike(samples, block):
-    choices = block_choices(samples, resamples=4000).values
+    choices = bootstrap_indices(samples, resamples=4000).values
     assert choices.shape == (4000, samples)
     assert (np.diff(choices[:, :block]) == 1).all()
     starts = np.bincount(choices[:, 0], minlength=samples)[: samples - block + 1]
@@ -54,9 +54,9 @@ def test_p_values_of_several_leads_are_adjusted_by_holm():
     """Four tests by hand: 4 x 0.01, 3 x 0.015, 2 x 0.02 raised to the one before, 1 x 0.6."""
     p = pd.Series([0.02, 0.6, 0.01, np.nan, 0.015], [1, 2, 3, 4, 5])
     expected = [0.045, 0.6, 0.04, np.nan, 0.045]
-    assert holm(p).tolist() == pytest.approx(expected, nan_ok=True)
-    assert list(holm(p).index) == [1, 2, 3, 4, 5]
-    assert holm(pd.Series([0.5, 0.7])).tolist() == [1.0, 1.0]
+    assert adjust_holm(p).tolist() == pytest.approx(expected, nan_ok=True)
+    assert list(adjust_holm(p).index) == [1, 2, 3, 4, 5]
+    assert adjust_holm(pd.Series([0.5, 0.7])).tolist() == [1.0, 1.0]
 
 
 def test_a_difference_at_one_of_many_leads_needs_more_than_its_own_p():

@@ -154,7 +154,7 @@ def test_the_objective_of_a_data_set_measures_in_its_kelvin_and_months(store):
     samples = ERA5SSTMonthlyDataset(2, offset=3, store=store.path)
     batch = {name: values[None] for name, values in samples[0].items()}
     # One standard deviation too warm everywhere.
-    rmse = SSTObjective.of(samples).metrics(batch["future"] + 1, batch)[0]["rmse"]
+    rmse = SSTObjective.from_dataset(samples).metrics(batch["future"] + 1, batch)[0]["rmse"]
     target = (int(batch["month"]) + 4) % 12
     deviation = np.nan_to_num(store.fields["deviation"].values[target])
     valid = batch["valid"][0, 0].numpy()

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from vrtspike.analysis.evaluation_files import write_evaluation
-from vrtspike.config.run_schema import untrained_note
+from vrtspike.config.run_schema import unchanged_weights_note
 from vrtspike.io.files import read_json
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import RunIdentity
@@ -24,8 +24,8 @@ from vrtspike.sst.task import open_split
 from vrtspike.staleness.source_digests import code_digests
 from vrtspike.staleness.training_code import training_code
 from vrtspike.system.errors import DataError
-from vrtspike.training.distributed import Ranks
-from vrtspike.training.workers import Workers
+from vrtspike.training.distributed import DistributedContext
+from vrtspike.training.workers import WorkerCounts
 
 DATA = {
     "AREA": {"NAME": "Pacific", "LON": [120, -80], "LAT": [-40, 40]},
@@ -108,11 +108,11 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
     before = build_sst_model(preset, store)
     torch.nn.init.normal_(before.head.weight)
     save_file(before.state_dict(), path)
-    ranks = Ranks(0, 0, 1, 1, torch.device("cpu"))
+    ranks = DistributedContext(0, 0, 1, 1, torch.device("cpu"))
     kept = preset.model_copy(update={"TRAIN": preset.TRAIN.model_copy(update={"MAX_STEPS": 0})})
     for chosen, trains in ((preset, True), (kept, False)):
         run = RunIdentity("sea", chosen, str(store.path), "")
-        built = task.build(run, ranks, Workers(1, 1, 0, 0))
+        built = task.build(run, ranks, WorkerCounts(1, 1, 0, 0))
         assert torch.equal(built.model.head.weight, before.head.weight)
         assert (next(built.training.stream(0, 1, 1), None) is not None) == trains
         assert (built.validation is not None) == trains
@@ -164,7 +164,7 @@ def test_values_of_validation_years_carry_a_warning(store, tmp_path):
     assert summary["model_seconds_per_frame"] > 0
     chosen, kept = summary["warnings"]
     assert chosen.startswith("chosen on the validation split: validation looked at it")
-    assert kept == untrained_note("results/train/other")
+    assert kept == unchanged_weights_note("results/train/other")
     for warning in (chosen, kept):
         assert warning in (tmp_path / "out/metrics.html").read_text()
     assert matplotlib.image.imread(tmp_path / "out/pictures/error_maps.png").std() > 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.sst.trainer_parameters import CLIPPING, OTHER_NAMES, PARAMETERS, preset_values
+from vrtspike.sst.trainer_parameters import ALIASES, CLIPPING, PARAMETERS, preset_values
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_the_machine_decides_no_value():
 
 def test_the_page_names_every_parameter(repository):
     page = (repository / "docs" / "sst.md").read_text(encoding="utf-8")
-    for name in [*PARAMETERS, *OTHER_NAMES, CLIPPING]:
+    for name in [*PARAMETERS, *ALIASES, CLIPPING]:
         assert f"`{name}`" in page, name

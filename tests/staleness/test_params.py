@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.data.manifests import ACCEPTED
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import file_entry
 from vrtspike.runs.identity import result_settings
-from vrtspike.settings import Settings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.staleness.params import (
     code_lines,
@@ -28,10 +28,10 @@ from vrtspike.staleness.params import (
 
 def test_a_line_per_key_of_the_jobs_own_preset():
     presets = {
-        "slow": Settings.model_validate({"TRAIN": {"OPTIM": {"LR": 1e-4}}}),
-        "quick": Settings.model_validate({"TRAIN": {"OPTIM": {"LR": 3e-3}}}),
+        "slow": DeblurringSettings.model_validate({"TRAIN": {"OPTIM": {"LR": 1e-4}}}),
+        "quick": DeblurringSettings.model_validate({"TRAIN": {"OPTIM": {"LR": 3e-3}}}),
     }
-    lines = setting_lines(Workflow(WorkflowSettings(), presets), "train.py")
+    lines = setting_lines(WorkflowConfig(WorkflowSettings(), presets), "train.py")
 
     def lines_of(preset: str) -> list[str]:
         return lines(SimpleNamespace(preset=preset))
@@ -45,7 +45,7 @@ def test_a_line_per_key_of_the_jobs_own_preset():
 
 def test_programs_that_select_no_settings_are_refused():
     with pytest.raises(KeyError, match="survey"):
-        setting_lines(Workflow(WorkflowSettings(), {}), "survey.py")
+        setting_lines(WorkflowConfig(WorkflowSettings(), {}), "survey.py")
 
 
 @pytest.mark.parametrize("name", ["analyze_performance", "compare", "report_page", "ablation"])
@@ -53,7 +53,7 @@ def test_tables_and_pages_do_not_depend_on_the_code_of_voxels(repository, name):
     """The settings name such code by parts of its name, which count as no import."""
     lines = code_lines(repository / "scripts", f"{name}.py")
     files = [line.split(" ")[0] for line in lines]
-    assert "vrtspike/settings/schema.py" in files
+    assert "vrtspike/deblurring_settings/schema.py" in files
     parts = {file for file in files if "/data/" in file or "/models/" in file}
     # Metrics compare 8-bit images.
     assert parts <= {"vrtspike/data/rgb_images.py"}
@@ -103,7 +103,7 @@ def test_a_missing_file_is_made_again_if_later_results_exist(tmp_path, forced):
 def test_a_raw_file_of_prepared_data_has_a_line_that_changes_with_its_contents(tmp_path):
     raw = tmp_path / "2001.nc"
     settings = SSTSettings.model_validate({"TASK": "sst", "DATA": {"ROOT": str(tmp_path)}})
-    workflow = Workflow(WorkflowSettings(RESULTS=str(tmp_path / "results")), {"p": settings})
+    workflow = WorkflowConfig(WorkflowSettings(RESULTS=str(tmp_path / "results")), {"p": settings})
     for contents in ("one", "two"):
         raw.write_text(contents)
         assert raw_file_lines(workflow, "p") == [f"raw file {raw}: {file_digest(raw)[:12]}"]
@@ -115,4 +115,6 @@ def test_a_raw_file_of_prepared_data_has_a_line_that_changes_with_its_contents(t
 
 
 def test_data_of_rules_of_their_own_have_no_such_lines():
-    assert raw_file_lines(Workflow(WorkflowSettings(), {"p": Settings()}), "p") == []
+    assert (
+        raw_file_lines(WorkflowConfig(WorkflowSettings(), {"p": DeblurringSettings()}), "p") == []
+    )

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from vrtspike.config.tasks import TASKS, find_task
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.sst.settings import SSTSettings
 from vrtspike.staleness.source_digests import code_digests
 from vrtspike.staleness.stage_inputs import STAGE_INPUTS, prepared_data_settings, stage_inputs
@@ -51,7 +51,7 @@ def test_a_task_has_the_parts_that_a_program_uses(program):
 def test_findings_depend_on_the_advice_of_a_task(repository, program):
     uses = [f"{TASKS['deblurring']}.{part}" for part in stage_inputs(program).parts]
     files = code_digests(repository / "scripts" / program, dynamic_uses=uses)
-    assert "vrtspike/deblurring/advice/runs.py" in files
+    assert "vrtspike/deblurring/advice/run_advice.py" in files
 
 
 def test_a_program_without_an_entry_depends_on_what_it_imports():
@@ -63,9 +63,9 @@ def test_settings_of_each_stage():
     evaluate = stage_inputs("evaluate.py").settings
     assert train is not None
     assert evaluate is not None
-    assert {"TRAIN", "DATA", "MODEL", "LOSS"} <= train(Settings()).keys()
-    assert evaluate(Settings()).keys() == {"TEST"}
+    assert {"TRAIN", "DATA", "MODEL", "LOSS"} <= train(DeblurringSettings()).keys()
+    assert evaluate(DeblurringSettings()).keys() == {"TEST"}
     prepared = prepared_data_settings(SSTSettings(TASK="sst"))
     assert prepared.keys() == {"AREA", "RESOLUTION", "YEARS", "GENERATE"}
     with pytest.raises(ConfigError, match="deblurring"):
-        prepared_data_settings(Settings())
+        prepared_data_settings(DeblurringSettings())

@@ -78,7 +78,7 @@ def test_the_code_of_training_is_that_of_the_network_and_not_of_the_logs(reposit
         "runs/",
         "staleness/",
         "config/",
-        "settings/",
+        "deblurring_settings/",
         "data/manifests",
         "data/store/writing",
         "data/checks/",

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.analysis.advice.task_advice import task_advice
+from vrtspike.analysis.diagnosis.task_advice import task_advice
 from vrtspike.config.seed_names import split_seed
-from vrtspike.config.workflow import Workflow
-from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.workflow import WorkflowConfig
+from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.data.manifests import DATASET
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.runs import named_models
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 from vrtspike.staleness.training_code import training_code, write_code
 from vrtspike.staleness.trainings import TrainingPlanner
 from vrtspike.system.errors import ConfigError, RunError
@@ -30,7 +30,7 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def planner(workflow: Workflow) -> TrainingPlanner:
+def planner(workflow: WorkflowConfig) -> TrainingPlanner:
     """The planner as rules make it."""
     return TrainingPlanner(
         workflow, Path("scripts/train.py"), lambda settings: task_advice(settings).missing_weights
@@ -39,9 +39,9 @@ def planner(workflow: Workflow) -> TrainingPlanner:
 
 def trainings(**presets) -> TrainingPlanner:
     presets_by_name = {
-        name: Settings.model_validate(sections) for name, sections in presets.items()
+        name: DeblurringSettings.model_validate(sections) for name, sections in presets.items()
     }
-    return planner(Workflow(WorkflowSettings(), presets_by_name))
+    return planner(WorkflowConfig(WorkflowSettings(), presets_by_name))
 
 
 def give(path: str, contents: bytes = b"weights") -> str:
@@ -154,7 +154,7 @@ def publish(sections: dict, digest: str = "ab") -> None:
     """The result of a run of the preset p that was given weights with this digest."""
     give("results/train/p/weights.safetensors")
     weights = {"MODEL.VRT.PRETRAINED": digest}
-    settings = Settings.model_validate(sections)
+    settings = DeblurringSettings.model_validate(sections)
     RunIdentity("p", settings, str(DATA), "abc", "d", weights).write(Path("results/train/p"))
 
 
@@ -231,8 +231,8 @@ def test_changed_code_of_a_trained_preset_is_one_line(here):
 
 def plan_of(sections: dict, retrain: str = "") -> tuple[str, str | None]:
     """Reason to train the preset p, and the message."""
-    presets = {"p": Settings.model_validate(sections)}
-    workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
+    presets = {"p": DeblurringSettings.model_validate(sections)}
+    workflow = WorkflowConfig(WorkflowSettings(RETRAIN=retrain), presets)
     plan = planner(workflow).plan("p")
     assert plan.result == Path("results/train/p/weights.safetensors")
     return plan.rerun_reason, plan.message
@@ -281,8 +281,12 @@ def test_files_are_required_only_of_a_training_that_runs(here):
     ],
 )
 def test_retrain_names_trainings(retrain, expected):
-    presets = {"p": Settings(), "q": Settings(), "s": Settings(SEEDS=2)}
-    workflow = Workflow(WorkflowSettings(RETRAIN=retrain), presets)
+    presets = {
+        "p": DeblurringSettings(),
+        "q": DeblurringSettings(),
+        "s": DeblurringSettings(SEEDS=2),
+    }
+    workflow = WorkflowConfig(WorkflowSettings(RETRAIN=retrain), presets)
     assert planner(workflow).retrained == expected
 
 
@@ -294,7 +298,7 @@ def test_a_sweep_is_trained_again_by_its_name_with_all_seeds(here):
         "config/sweeps/sizes.yaml": "BASE: small\nGRID: {TRAIN.BATCH_SIZE: [1, 2]}\n",
     }.items():
         give(path, text.encode())
-    workflow = load_workflow(["config.yaml"], {"RETRAIN": "rates"})
+    workflow = load_workflow_config(["config.yaml"], {"RETRAIN": "rates"})
     names = planner(workflow).retrained
     members = set(workflow.sweep("rates").members)
     assert members < names

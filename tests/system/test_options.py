@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import add_options, add_preset, add_runs
 

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.concurrency import run_python
-from vrtspike.system.packages import extra_with, import_fault
+from vrtspike.system.packages import extra_providing, import_fault
 
 METADATA = """\
 Metadata-Version: 2.1
@@ -67,13 +67,14 @@ def failed(statement: str) -> ImportError:
 def test_the_smallest_extra_that_contains_a_module(installed, tmp_path, module, extra):
     (tmp_path / "vrtspike").mkdir()
     installed("vrtspike", "", PROJECT)
-    assert extra_with(module) == extra
+    assert extra_providing(module) == extra
 
 
 def test_a_project_that_is_not_installed_names_the_extra_of_the_workflow(repository):
     """Its sources alone, in a Python without installed packages."""
     program = (
-        "from vrtspike.system.packages import extra_with; print(extra_with('huggingface_hub'))"
+        "from vrtspike.system.packages import extra_providing; "
+        "print(extra_providing('huggingface_hub'))"
     )
     done = run_python("-S", "-c", program, env={"PYTHONPATH": str(repository / "src")})
     assert done.stdout == "workflow\n", done.stderr
@@ -104,7 +105,7 @@ def test_every_import_of_a_package_has_an_extra(repository):
     }
     assert {"cv2", "mlflow", "pandas", "pynvml", "ruamel"} <= brought
     for module in brought:
-        extra = extra_with(module)
+        extra = extra_providing(module)
         lines = groups[extra]
         distributions = {canonicalize_name(name) for name in homes[module]}
         assert distributions & {canonicalize_name(Requirement(line).name) for line in lines}, module

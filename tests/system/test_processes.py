@@ -12,7 +12,7 @@ import pytest
 
 from tests.concurrency import wait_until
 from vrtspike.system.errors import DataError, RunError
-from vrtspike.system.processes import for_each
+from vrtspike.system.processes import map_unordered
 
 THINGS = [f"thing {number}" for number in range(7)]
 
@@ -25,7 +25,7 @@ def work(thing: str) -> tuple[str, int]:
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 20])
 def test_each_item_is_processed_once_and_errors_are_returned(processes):
-    outcomes = dict(for_each(work, THINGS, processes))
+    outcomes = dict(map_unordered(work, THINGS, processes))
     assert sorted(outcomes) == THINGS
     error = outcomes.pop("thing 3")
     assert isinstance(error, DataError)
@@ -40,7 +40,7 @@ def test_each_item_is_processed_once_and_errors_are_returned(processes):
 
 
 def test_no_items_need_no_process():
-    assert list(for_each(work, [], 8)) == []
+    assert list(map_unordered(work, [], 8)) == []
 
 
 class OddError(Exception):
@@ -55,7 +55,7 @@ def fail(thing: str) -> None:
 
 
 def test_a_defect_keeps_its_traceback():
-    result = dict(for_each(fail, ["plain", "odd"], 2))
+    result = dict(map_unordered(fail, ["plain", "odd"], 2))
     assert isinstance(result["plain"], KeyError)
     assert "in fail" in str(result["plain"].__cause__)
     assert "OddError: odd" in str(result["odd"])
@@ -71,16 +71,16 @@ def die(thing: str) -> str:
 def test_a_killed_process_is_reported():
     before = set(psutil.Process().children())  # of other tests in this process
     with pytest.raises(RunError, match=r"a process was killed, .*\d left to do"):
-        list(for_each(die, THINGS, 2))
+        list(map_unordered(die, THINGS, 2))
     assert not set(psutil.Process().children()) - before
 
 
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 from vrtspike.io.files import atomic_path
-from vrtspike.system.processes import for_each
+from vrtspike.system.processes import map_unordered
 
 def work(thing):
     with atomic_path(Path(sys.argv[1]) / thing) as temporary:
@@ -91,10 +91,10 @@ def work(thing):
             time.sleep(0.01)
 
 def main():
-    for _ in for_each(work, ["b", "a"], int(sys.argv[2])):
+    for _ in map_unordered(work, ["b", "a"], int(sys.argv[2])):
         time.sleep(600)  # the first process has nothing to do any more
 
-run(main)
+run_main(main)
 """
 
 

@@ -10,13 +10,13 @@ import pytest
 
 PROGRAM = """
 import sys
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 def main():
     print("x" * 100_000)
     {more}
 
-run(main)
+run_main(main)
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.system.rounding import divide_up, round_up
+from vrtspike.system.rounding import ceil_div, round_up
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ def test_the_smallest_multiple_that_is_not_below_the_number(number, multiple, ro
     [(0, 8, 0), (1, 8, 1), (8, 8, 1), (9, 8, 2), (5, 1, 5), (-7, 8, 0), (-8, 8, -1)],
 )
 def test_the_smallest_integer_that_is_not_below_the_quotient(number, divisor, quotient):
-    assert divide_up(number, divisor) == quotient
+    assert ceil_div(number, divisor) == quotient
 
 
 def test_large_numbers_are_exact():
     """A float has 53 bits."""
-    assert divide_up(2**60 + 1, 2**10) == 2**50 + 1
+    assert ceil_div(2**60 + 1, 2**10) == 2**50 + 1
     assert round_up(2**60 + 1, 2**10) == 2**60 + 2**10

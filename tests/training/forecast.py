@@ -70,7 +70,7 @@ class Forecaster(nn.Module):
             x = x + checkpoint(self.body, x, use_reentrant=False)
         return self.outlet(x)
 
-    def rate_groups(self) -> dict[str, list[str]]:
+    def lr_groups(self) -> dict[str, list[str]]:
         """Parts that may learn at rates of their own; the outlet is in none."""
         named = [name for name, _ in self.named_parameters()]
         return {
@@ -109,7 +109,7 @@ class ForecastObjective(Objective):
         variance = batch["future"].var((1, 2, 3))
         return [{"skill": float(value)} for value in 1 - error / variance]
 
-    def size(self, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
+    def batch_counts(self, batch: dict[str, torch.Tensor]) -> tuple[int, int]:
         return batch["past"].shape[0], batch["past"].shape[0] * (PAST + FUTURE)
 
     def pictures(

@@ -14,7 +14,7 @@ from torch.multiprocessing.spawn import spawn
 from tests.concurrency import free_port
 from vrtspike.training.distributed import (
     AllReduce,
-    Ranks,
+    DistributedContext,
     accumulate,
     join_process_group,
     replicate,
@@ -27,7 +27,7 @@ Case: TypeAlias = tuple[Callable[[], nn.Module], tuple[Tensor, ...]]
 """Builds a model, always with the same weights; its inputs, a batch of two samples each."""
 
 
-def train(case: Case, ranks: Ranks) -> dict[str, Tensor]:
+def train(case: Case, ranks: DistributedContext) -> dict[str, Tensor]:
     """Train on this process's share of the batch; returns the weights."""
     build, inputs = case
     share = slice(ranks.rank, None, ranks.world_size)
@@ -64,7 +64,7 @@ def train_by_two(cases: Mapping[str, Case], folder: Path) -> None:
 def assert_equal_to_one_process(name: str, case: Case, folder: Path) -> None:
     """Both processes have learned what one learns from the whole batch, and it has moved."""
     first, second = (torch.load(folder / f"{name}_{rank}.pt") for rank in range(PROCESSES))
-    alone = train(case, Ranks(0, 0, 1, 1, torch.device("cpu")))
+    alone = train(case, DistributedContext(0, 0, 1, 1, torch.device("cpu")))
     begin = case[0]().state_dict()
     for key, expected in alone.items():
         assert torch.equal(first[key], second[key]), key

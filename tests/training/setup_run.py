@@ -16,18 +16,18 @@ from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.system.seeds import seed_everything
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
-from vrtspike.training.distributed import Ranks
+from vrtspike.training.distributed import DistributedContext
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.run_log import RunLog
-from vrtspike.training.workers import Workers
+from vrtspike.training.workers import WorkerCounts
 
-ALONE = Ranks(0, 0, 1, 1, torch.device("cpu"))
+ALONE = DistributedContext(0, 0, 1, 1, torch.device("cpu"))
 
 
-def loading(workers: int) -> Workers:
+def loading(workers: int) -> WorkerCounts:
     """So many workers for training, and as many for validation."""
-    return Workers(cpus=8, gpus=1, train=workers, val=workers)
+    return WorkerCounts(cpus=8, gpus=1, train=workers, val=workers)
 
 
 def batches_of(
@@ -79,7 +79,7 @@ def forecast_trainer(
     folder: Path,
     settings: RunSettings,
     *,
-    ranks: Ranks | None = None,
+    ranks: DistributedContext | None = None,
     objective: ForecastObjective | None = None,
     model: Callable[[], torch.nn.Module] = Forecaster,
     workers: int = 0,

@@ -11,8 +11,8 @@ import torch
 
 from tests.training.setup_run import ALONE, batches_of, loading
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.monitoring.cache_use import CacheUse
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ShuffledBatches, ValidationBatches
 
@@ -75,7 +75,7 @@ class Batched(Recorder):
     def read_batch(self, indices: list[int]) -> list[int]:
         return [100 * self._epoch + index for index in indices]
 
-    def cache_use(self) -> CacheUse | None:
+    def cache_stats(self) -> CacheStats | None:
         return None
 
 
@@ -106,20 +106,20 @@ class Cached(Batched):
         self.reads += len(indices)
         return super().read_batch(indices)
 
-    def cache_use(self) -> CacheUse:
+    def cache_stats(self) -> CacheStats:
         chunks = -(-self.reads // 3)
-        return CacheUse(self.reads, chunks, evictions=self.reads // 6, limit_bytes=100)
+        return CacheStats(self.reads, chunks, evictions=self.reads // 6, limit_bytes=100)
 
 
 @pytest.mark.parametrize(("workers", "processes"), [(0, 1), (2, 2)])
 def test_use_of_the_cache_is_added_up_over_the_reading_processes(workers, processes):
     batches = batches_of(Cached(16), 2, workers=workers)
-    assert batches.cache_use() == CacheUse(0, 0)
+    assert batches.cache_stats() == CacheStats(0, 0)
     assert len(list(batches.stream(0, 1, 36))) == 36
     # 72 reads, by each process as many.
-    expected = CacheUse(lookups=72, reads=24, evictions=12, limit_bytes=100 * processes)
-    assert batches.cache_use() == expected
-    assert batches_of(Batched(16), 2).cache_use() is None
+    expected = CacheStats(lookups=72, reads=24, evictions=12, limit_bytes=100 * processes)
+    assert batches.cache_stats() == expected
+    assert batches_of(Batched(16), 2).cache_stats() is None
 
 
 def test_blocks_of_successive_samples_stay_together():
@@ -132,7 +132,7 @@ def test_blocks_of_successive_samples_stay_together():
     following = [index for [(_, index)] in keys(batches, 22, 1, 44)]
     assert sorted(following) == list(range(22))
     assert following != whole
-    # Ranks and resumed runs see parts of the same order.
+    # DistributedContext and resumed runs see parts of the same order.
     assert [key for [key] in keys(batches, 1, 2, 22)] == [(0, index) for index in whole[1::2]]
     # Within a block the order is shuffled as well.
     parts = [[index for index in whole if index // 5 == block] for block in range(5)]
@@ -204,7 +204,7 @@ def test_a_worker_that_finds_no_memory_is_reported_with_what_to_lower(error):
         list(batches_of(Full(4), 2).stream(0, 1, 2))
     with_cache = r"Lower DATALOADER\.TRAIN_WORKERS or DATA\.CACHE_SIZE_GB, which"
     loader = {"TRAIN_WORKERS": 0, "VAL_WORKERS": 0, "TRAIN_PREFETCH_FACTOR": 1}
-    settings = Settings.model_validate({"DATALOADER": loader})
+    settings = DeblurringSettings.model_validate({"DATALOADER": loader})
     with pytest.raises(RunError, match=with_cache):
         list(ShuffledBatches(Full(4), settings, loading(0), ALONE).stream(0, 1, 1))
     with pytest.raises(RunError, match=with_cache):

@@ -24,7 +24,7 @@ from vrtspike.system.errors import ConfigError
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
 from vrtspike.training.distributed import (
     AllReduce,
-    Ranks,
+    DistributedContext,
     accumulate,
     join_process_group,
     replicate,
@@ -150,7 +150,7 @@ def group() -> Iterator[None]:
 def test_a_replaced_replica_leaves_nothing_behind(group):
     model = torch.nn.Linear(2, 1)
     model.bias.requires_grad_(False)
-    alone = Ranks(0, 0, 2, 2, torch.device("cpu"))
+    alone = DistributedContext(0, 0, 2, 2, torch.device("cpu"))
     replica = replicate(model, alone, AllReduce())
     remembered = weakref.ref(replica)
     replica(torch.ones(1, 2)).sum().backward()
@@ -167,7 +167,7 @@ def test_a_replaced_replica_leaves_nothing_behind(group):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_sum_leaves_the_values_of_this_process(group, processes):
     values = torch.tensor([3.0, 4.0])
-    total = Ranks(0, 0, processes, processes, torch.device("cpu")).sum(values)
+    total = DistributedContext(0, 0, processes, processes, torch.device("cpu")).sum(values)
     assert total.tolist() == [3.0, 4.0]
     total += 1
     assert values.tolist() == [3.0, 4.0]

@@ -9,8 +9,8 @@ from torch import nn
 from tests.training.forecast import FUTURE, PAST, SIZE, ForecastObjective, Waves
 from tests.training.setup_run import ALONE, batches_of, forecast_settings
 from vrtspike.training import flops
-from vrtspike.training.distributed import Ranks
-from vrtspike.training.flops import estimate_arithmetic, measure_peak
+from vrtspike.training.distributed import DistributedContext
+from vrtspike.training.flops import estimate_flops, measure_peak
 from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.precision import Precision
 
@@ -25,11 +25,11 @@ def model() -> nn.Module:
     return nn.Sequential(nn.Dropout(0.5), nn.Conv2d(PAST, FUTURE, KERNEL, padding=1)).train()
 
 
-def estimated(model: nn.Module, ranks: Ranks = ALONE) -> flops.Arithmetic:
+def estimated(model: nn.Module, ranks: DistributedContext = ALONE) -> flops.FlopEstimate:
     batches = batches_of(Waves(4), BATCH)
     parts = TrainingParts(model, ForecastObjective(), batches, None)
     batch = next(batches.stream(0, 1, 1))
-    return estimate_arithmetic(parts, batch, Precision(forecast_settings().TRAIN, CPU), ranks)
+    return estimate_flops(parts, batch, Precision(forecast_settings().TRAIN, CPU), ranks)
 
 
 def test_a_sample_counts_forward_and_backward_of_its_products(model, monkeypatch):
@@ -43,7 +43,7 @@ def test_a_sample_counts_forward_and_backward_of_its_products(model, monkeypatch
 
 def test_the_peak_is_that_of_all_devices(model, monkeypatch):
     monkeypatch.setattr(flops, "measure_peak", lambda device, dtype: 7.0)
-    four = Ranks(0, 0, 4, 4, CPU)
+    four = DistributedContext(0, 0, 4, 4, CPU)
     assert estimated(model, four).peak_flops_per_second == 28.0
 
 

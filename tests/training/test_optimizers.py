@@ -11,7 +11,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from vrtspike.config.run_schema import OptimSettings, ScheduleSettings, TrainSettings
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.training.optimizers import (
     build_optimizer,
     cosine_factor,
@@ -38,7 +38,7 @@ class Parts(nn.Module):
         self.flow, self.body, self.head = nn.Linear(2, 3), nn.Linear(3, 3), nn.Linear(3, 1)
         self.groups = groups
 
-    def rate_groups(self) -> dict[str, list[str]]:
+    def lr_groups(self) -> dict[str, list[str]]:
         return self.groups
 
 
@@ -171,5 +171,5 @@ PHASES = [{"CROP_SIZE": 8, "EPOCHS": 2}, {"CROP_SIZE": 16, "EPOCHS": 1}]
     ],
 )
 def test_steps_follow_from_epochs_or_their_maximum(train, per_epoch, micro_batches, steps):
-    settings = Settings.model_validate({"TRAIN": train})
+    settings = DeblurringSettings.model_validate({"TRAIN": train})
     assert count_steps(settings, per_epoch, micro_batches) == steps

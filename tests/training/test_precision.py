@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from vrtspike.config.run_schema import TrainSettings
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.training.precision import Precision, set_numerics
 
 CPU = torch.device("cpu")
@@ -29,7 +29,7 @@ def test_types_of_forward_weights_and_losses(name, forward, weights):
     with precision.autocast():
         output = model(input=torch.ones(2, 4))
         assert output.dtype == precision.compute_type == forward
-        with precision.exact():
+        with precision.full_precision():
             assert (output.float() @ torch.ones(4, 1)).dtype == torch.float32
     assert model.weight.dtype == weights
 
@@ -41,7 +41,7 @@ def test_float16_is_for_gpus_alone():
     assert on_gpu.compute_type == torch.float16
     # Sums over all pixels in float16 would need another scale of the loss.
     model = nn.Linear(1, 1)
-    assert on_gpu.forward_module(model, half_weights=True) is model
+    assert on_gpu.forward_module(model, half_precision_weights=True) is model
     on_cpu = Precision(train, CPU)
     assert (on_cpu.name, on_cpu.compute_type) == ("32", torch.float32)
     # A checkpoint has the scale, whatever device wrote it.
@@ -94,7 +94,7 @@ def test_determinism_is_an_error_on_a_cpu_and_a_warning_on_a_gpu(monkeypatch, ki
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     try:
-        set_numerics(Settings(DETERMINISTIC=deterministic), torch.device(kind))
+        set_numerics(DeblurringSettings(DETERMINISTIC=deterministic), torch.device(kind))
         assert torch.are_deterministic_algorithms_enabled() is deterministic
         assert torch.is_deterministic_algorithms_warn_only_enabled() is (
             deterministic and kind == "cuda"

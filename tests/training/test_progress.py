@@ -33,7 +33,7 @@ def test_throughput_is_smoothed_and_what_remains_follows_from_this_process(monke
     now = 100.0
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     throughput = Throughput(step=10, total_steps=30)
-    assert throughput.remaining(10) == 0.0
+    assert throughput.remaining_seconds(10) == 0.0
     now = 102.0
     assert throughput.count(8) == 2.0
     assert throughput.samples_per_second == 4.0
@@ -42,4 +42,4 @@ def test_throughput_is_smoothed_and_what_remains_follows_from_this_process(monke
     # A tenth of the way from 4 to 14.
     assert throughput.samples_per_second == pytest.approx(5.0)
     # Two steps in three seconds; eighteen are left.
-    assert throughput.remaining(12) == pytest.approx(27.0)
+    assert throughput.remaining_seconds(12) == pytest.approx(27.0)

@@ -16,7 +16,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.images import read_rgb
 from vrtspike.io.records import read_records
 from vrtspike.monitoring import memory
-from vrtspike.monitoring.cache_use import CacheUse
+from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.monitoring.display import Display
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.trackers import TensorBoard, Tracker
@@ -95,7 +95,7 @@ def test_pictures_keep_their_colours(log, tmp_path):
 
 
 def test_use_of_the_cache_stands_beside_the_memory(log, tmp_path):
-    log.write_memory(4, CPU, CacheUse(lookups=40, reads=10, evictions=2, limit_bytes=3 * 2**20))
+    log.write_memory(4, CPU, CacheStats(lookups=40, reads=10, evictions=2, limit_bytes=3 * 2**20))
     log.write_memory(5, CPU)
     log.close()
     used, none = read_records(tmp_path / "logs" / "memory.jsonl")

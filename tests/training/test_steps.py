@@ -43,7 +43,7 @@ TRAIN = {
     "SAVE_EVERY_STEPS": 100,
 }
 RATES = {"others": 2.0, "body": 0.5, "inlet": 0.125}
-forecast_trainer = partial(setup_run.forecast_trainer, rate_factors=RATES)
+forecast_trainer = partial(setup_run.forecast_trainer, lr_factors=RATES)
 LOG = {"VAL_EVERY_STEPS": 2, "TENSORBOARD": False, "MEMORY_EVERY_STEPS": 4}
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import read_json
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 from vrtspike.training.trackers import RUN_IDS, open_trackers
 
 
 def run(**log: str | bool) -> RunIdentity:
     log = {"TENSORBOARD": False, **log}
-    settings = Settings.model_validate({"LOG": log, "TRAIN": {"BATCH_SIZE": 3}})
+    settings = DeblurringSettings.model_validate({"LOG": log, "TRAIN": {"BATCH_SIZE": 3}})
     return RunIdentity("small", settings, "dataset.json", "abc123", "d")
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.concurrency import wait_until
 from tests.training.forecast import Waves
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
-from vrtspike.training.workers import hide_main_script, resolve_workers
+from vrtspike.training.workers import hide_main_script, resolve_worker_counts
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,7 +83,7 @@ def run(folder: Path, end: str, **more: str) -> subprocess.CompletedProcess[str]
     ],
 )
 def test_a_failure_is_reported_and_no_worker_is_waited_for(tmp_path, end, message):
-    # Workers have their sockets elsewhere: there names would be too long.
+    # WorkerCounts have their sockets elsewhere: there names would be too long.
     (tmp_path / ("x" * 80)).mkdir()
     done = run(tmp_path, end, TMPDIR=str(tmp_path / ("x" * 80)))
     assert (done.stdout, done.returncode) == ("2\n", 1), done.stderr
@@ -131,12 +131,12 @@ def test_a_signal_to_all_processes_leaves_the_step_its_batches(tmp_path, name):
     ],
 )
 def test_workers_are_divided_among_gpus(settings, gpus, cpus, train, val, total):
-    workers = resolve_workers(DataloaderSettings.model_validate(settings), gpus, cpus)
+    workers = resolve_worker_counts(DataloaderSettings.model_validate(settings), gpus, cpus)
     assert (workers.train, workers.val, workers.train * workers.gpus) == (train, val, total)
 
 
 def test_start_lines_hold_the_resolved_numbers():
-    text = resolve_workers(DataloaderSettings(), 3, 40).describe(RunSettings())
+    text = resolve_worker_counts(DataloaderSettings(), 3, 40).describe(RunSettings())
     lines = text.splitlines()
     assert "CPUs this process may use: 40" in text
     assert "training workers: 30 (for 3" in text

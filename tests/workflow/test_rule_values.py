@@ -10,7 +10,7 @@ from snakemake.io import is_flagged
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.yaml_documents import parse_overrides
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.workflow.rule_values import (
     PresetInputs,
     benchmark_files,
@@ -22,7 +22,7 @@ from vrtspike.workflow.rule_values import (
 
 def test_a_shell_passes_all_test_settings_and_no_others():
     test = {"TILE": {"SIZE": 64, "FRAMES": None}, "METRICS": ["psnr", "ssim"]}
-    settings = Settings.model_validate({"TEST": test, "TRAIN": {"MAX_STEPS": 7}})
+    settings = DeblurringSettings.model_validate({"TEST": test, "TRAIN": {"MAX_STEPS": 7}})
     option, *pairs = shlex.split(evaluation_overrides(settings))
     assert option == "--set"
     assert "TEST.TILE.SIZE=64" in pairs

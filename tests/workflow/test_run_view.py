@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vrtspike.workflow.run_view import COMMAND, RunView
+from vrtspike.workflow.run_view import COMMAND_VARIABLE, RunView
 
 
 class RecordedView:
@@ -164,7 +164,7 @@ def test_warnings_and_unknown_messages_are_shown(view, event, text, level):
 def test_an_interruption_is_no_failure(view, monkeypatch, typed):
     monkeypatch.setattr("sys.argv", ["/bin/snakemake", "-c", "2", "a b"])
     if typed:
-        monkeypatch.setenv(COMMAND, typed)
+        monkeypatch.setenv(COMMAND_VARIABLE, typed)
     view.job(1, "train")
     shown = view.shown
     view.send(None, "Terminating processes on user request, this might take some time.")

@@ -10,7 +10,7 @@ import pytest
 
 from vrtspike.system.errors import RunError
 from vrtspike.workflow import snakemake_call
-from vrtspike.workflow.run_view import COMMAND
+from vrtspike.workflow.run_view import COMMAND_VARIABLE
 from vrtspike.workflow.snakemake_call import run_snakemake, snakemake_command
 
 PROGRAM = """
@@ -50,7 +50,7 @@ def test_lines_are_printed_and_steps_move_the_bar(steps, capsys):
         "error: no data",
     ]
     assert steps == [(3, 9)]
-    assert COMMAND not in os.environ
+    assert COMMAND_VARIABLE not in os.environ
 
 
 def test_a_failure_is_an_error(steps):

@@ -16,14 +16,14 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.advice.task_advice import task_advice
+from vrtspike.analysis.diagnosis.task_advice import task_advice
 from vrtspike.analysis.step_times import SETTINGS_NAMES, times_text
 from vrtspike.config.loading import override_settings
 from vrtspike.config.run_schema import UNLIMITED, RunSettings
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.io.files import write_json
-from vrtspike.io.flatten import unequal
+from vrtspike.io.flatten import differing_values
 from vrtspike.io.records import iter_records
 from vrtspike.runs.file_names import LOGS, MEMORY_LOG, TIMING_OF_STARTS
 from vrtspike.runs.folder import read_record
@@ -75,7 +75,7 @@ class BenchmarkLength:
 
 
 def run_benchmark(
-    workflow: Workflow,
+    workflow: WorkflowConfig,
     preset: str,
     changes: Sequence[str],
     length: BenchmarkLength,
@@ -98,7 +98,7 @@ def run_benchmark(
         RunError: if the data are not prepared, a training fails, or the turns ran on different
             devices.
     """
-    before = workflow.preset(preset)
+    before = workflow.settings_of(preset)
     after = override_settings(before, parse_overrides(changes, "--against"), "the preset")
     pair = timed_settings(before, after, length.last_step)
     changed = replace(workflow, presets={**workflow.presets, preset: after})
@@ -183,7 +183,7 @@ def timed_settings(
 
 def _differences(before: RunSettings, after: RunSettings) -> dict[str, tuple[str, ...]]:
     """Return the keys whose values differ, with both values as JSON."""
-    return unequal(before.model_dump(mode="json"), after.model_dump(mode="json"))
+    return differing_values(before.model_dump(mode="json"), after.model_dump(mode="json"))
 
 
 def _timed_steps(

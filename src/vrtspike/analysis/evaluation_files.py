@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text, finite_or_null, read_mapping, write_json
-from vrtspike.io.manifests import SEAL, is_changed, sealed
+from vrtspike.io.manifests import SEAL, has_broken_seal, sealed
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
@@ -55,7 +55,7 @@ class ProtocolResults(TypedDict, total=False):
     definitions: Mapping[str, str]
 
 
-class Summary(ProtocolResults, total=False):
+class EvaluationSummary(ProtocolResults, total=False):
     """The contents of ``summary.json``, with the results under the main protocol.
 
     Attributes:
@@ -114,8 +114,8 @@ def write_evaluation(
     split: str,
     frames: pd.DataFrame,
     sequences: pd.DataFrame,
-    entries: Summary,
-) -> Summary:
+    entries: EvaluationSummary,
+) -> EvaluationSummary:
     """Write tables and summary of an evaluation; the summary last, which marks it as complete.
 
     Args:
@@ -132,7 +132,7 @@ def write_evaluation(
     task = find_task(job.run.settings.TASK)
     if "metrics" not in entries:
         entries = {**metric_entries(task.METRICS, frames, sequences), **entries}
-    summary: Summary = {
+    summary: EvaluationSummary = {
         "schema": SCHEMA,
         "task": job.run.settings.TASK,
         "preset": job.run.name,
@@ -153,7 +153,7 @@ def write_evaluation(
 
 def metric_entries(
     metrics: Mapping[str, Metric], frames: pd.DataFrame, sequences: pd.DataFrame
-) -> Summary:
+) -> EvaluationSummary:
     """Return means over sequences, definitions and the worst frames, as entries of a summary.
 
     Both means of a metric are over the sequences that have both values, so that the gain compares
@@ -182,16 +182,16 @@ _NO_TEST = "not a test"
 """Prefixes of warnings that the values are not a test of the model."""
 
 
-def chosen_on(data: str, key: str) -> str:
+def chosen_on_warning(data: str, key: str) -> str:
     """Return the warning that values are of data on which the training was chosen.
 
-    >>> chosen_on("the test split", "VALIDATION: test")
+    >>> chosen_on_warning("the test split", "VALIDATION: test")
     'chosen on the test split: validation looked at it during the training (VALIDATION: test)'
     """
     return f"{_CHOSEN_ON} {data}: validation looked at it during the training ({key})"
 
 
-def trained_on(sequences: Mapping[str, str], total: int, key: str) -> str:
+def trained_on_warning(sequences: Mapping[str, str], total: int, key: str) -> str:
     """Return the warning that test sequences hold frames that were trained on.
 
     Args:
@@ -211,7 +211,7 @@ NOT_COUNTED_NOTE = "In no order: these values are no test of the model."
 """Title and note of a table of evaluations that are not a test of the model."""
 
 
-def reasons_not_to_count(summary: Summary) -> list[str]:
+def reasons_not_to_count(summary: EvaluationSummary) -> list[str]:
     """Return the warnings that an evaluation's values are not a test of the model.
 
     >>> reasons_not_to_count({"warnings": ["not a test: 2 of 3", "of other data than it was"]})
@@ -245,12 +245,12 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     atomic_write_text(path, table.to_csv(index=False, float_format="%.6f"))
 
 
-def write_summary(path: Path, contents: Summary) -> None:
+def write_summary(path: Path, contents: EvaluationSummary) -> None:
     """Write a summary with a seal, which :func:`read_summary` verifies."""
     write_json(path, sealed(contents))
 
 
-def read_summary(path: Path) -> Summary:
+def read_summary(path: Path) -> EvaluationSummary:
     """Read a summary and verify its seal, if it has one.
 
     Raises:
@@ -262,7 +262,7 @@ def read_summary(path: Path) -> Summary:
     if fault:
         raise RunError(f"{path}: {fault}; remove it and evaluate again")
     summary.pop(SEAL, None)
-    return cast("Summary", summary)
+    return cast("EvaluationSummary", summary)
 
 
 def summary_damage(path: Path) -> str:
@@ -284,7 +284,7 @@ def _summary_fault(summary: Mapping[str, Any]) -> str:
         )
     if "fingerprint" not in summary:
         return "no summary of an evaluation, fingerprint is missing"
-    if is_changed(summary):
+    if has_broken_seal(summary):
         return "changed after the evaluation wrote it, its values cannot be trusted"
     return ""
 
@@ -301,7 +301,7 @@ def evaluation_folder(folder: Path) -> Path:
 
 def find_evaluation(
     folder: Path, run: PublishedRun, evaluation: Path | None = None
-) -> Summary | None:
+) -> EvaluationSummary | None:
     """Read the evaluation of a run; None without one.
 
     Args:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.advice.findings import (
+from vrtspike.analysis.diagnosis.findings import (
     Finding,
-    find_findings,
+    diagnose_run,
     findings_table,
     preset_text,
     proposed_keys,
@@ -18,12 +18,12 @@ from vrtspike.analysis.advice.findings import (
 from vrtspike.analysis.run_logs import RunLogs, read_run_logs
 from vrtspike.analysis.run_measurements import RunMeasurements, measure_run
 from vrtspike.analysis.section_times import summarize_sections, throughput
-from vrtspike.config.run_schema import untrained_note
+from vrtspike.config.run_schema import unchanged_weights_note
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text, finite_or_null, write_json
 from vrtspike.io.flatten import ABSENT
-from vrtspike.monitoring.timing_layout import STEP_SECTION
+from vrtspike.monitoring.timing_text import STEP_SECTION
 from vrtspike.plotting.drawing import drawn_figure, show_text
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.published import PublishedRun, read_published
@@ -40,7 +40,7 @@ _FORMATS = dict.fromkeys(("mean", "p50", "p95", "min", "max"), ".2f") | {"share"
 
 
 @dataclass(frozen=True)
-class Analysis:
+class RunAnalysis:
     """The analysis of one run.
 
     Attributes:
@@ -63,7 +63,7 @@ class Analysis:
         return find_task(self.run.settings.TASK).METRICS
 
 
-def read_analysis(folder: Path) -> Analysis:
+def analyze_run(folder: Path) -> RunAnalysis:
     """Analyse a run, which may still train.
 
     Args:
@@ -74,17 +74,17 @@ def read_analysis(folder: Path) -> Analysis:
     """
     run = read_published(folder)
     logs = read_run_logs(folder)
-    start = run.settings.untrained_weights
+    start = run.settings.unchanged_weights
     if start is not None:
         # Memory was logged, but no steps.
-        note = untrained_note(start)
-        return Analysis(run, logs, RunMeasurements(), [], (f"{note[0].upper()}{note[1:]}.",))
+        note = unchanged_weights_note(start)
+        return RunAnalysis(run, logs, RunMeasurements(), [], (f"{note[0].upper()}{note[1:]}.",))
     metrics = find_task(run.settings.TASK).METRICS
     measurements = measure_run(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
-    return Analysis(run, logs, measurements, find_findings(measurements, run.settings))
+    return RunAnalysis(run, logs, measurements, diagnose_run(measurements, run.settings))
 
 
-def write_analysis(analysis: Analysis, output: Path) -> None:
+def write_analysis(analysis: RunAnalysis, output: Path) -> None:
     """Write tables, plots, ``findings.{json,csv,html}`` and ``proposed.yaml`` into ``output``.
 
     The tables hold sections, throughput and memory.
@@ -103,7 +103,7 @@ def write_analysis(analysis: Analysis, output: Path) -> None:
     _write_findings(output, analysis, sections)
 
 
-def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) -> None:
+def _write_findings(output: Path, analysis: RunAnalysis, sections: pd.DataFrame) -> None:
     """Write ``findings.{json,csv,html}`` and ``proposed.yaml``."""
     findings = analysis.findings
     run = analysis.run
@@ -128,7 +128,7 @@ def _write_findings(output: Path, analysis: Analysis, sections: pd.DataFrame) ->
     tables = []
     if findings:
         tables.append(Table(table, "Findings", "The most important first."))
-    elif run.settings.untrained_weights is None:
+    elif run.settings.unchanged_weights is None:
         notes.insert(0, "Nothing to fix: no symptom crossed its limit.")
     tables += [
         Table(measurements_table(analysis.measurements, analysis.metrics), "The run in numbers"),

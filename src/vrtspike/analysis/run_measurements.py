@@ -18,7 +18,7 @@ from vrtspike.analysis.section_times import (
     without_warm_up,
 )
 from vrtspike.config.tasks import Metric
-from vrtspike.monitoring.timing_layout import STEP_SECTION
+from vrtspike.monitoring.timing_text import STEP_SECTION
 
 TREND_PARTS = 10
 """Number of parts of a run; trends compare the first part with the last."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.advice.memory_symptoms import full_memory
-from vrtspike.analysis.advice.symptom import RunFacts
+from vrtspike.analysis.diagnosis.memory_symptoms import full_memory
+from vrtspike.analysis.diagnosis.symptom import RunFacts
 from vrtspike.analysis.run_measurements import Memory, RunMeasurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import ABSENT
@@ -24,7 +24,7 @@ from vrtspike.runs.file_names import METRICS_LOG
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 
-_COLUMNS = {"resident": "RSS", "proportional": "PSS", "unique": "USS", "gpu": "GPU"}
+_COLUMNS = {"rss": "RSS", "pss": "PSS", "uss": "USS", "gpu": "GPU"}
 _FULL_SHARE = 0.8
 
 
@@ -43,7 +43,7 @@ def memory_lines(folder: Path) -> list[str]:
     system = system_memory()
     steps = _progress(folder, record)
     if processes:
-        resident = sum(process.resident for process in processes)
+        resident = sum(process.rss for process in processes)
         taken = sum(process.taken for process in processes)
         lines = [
             f"{folder}: training, {steps}",

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from vrtspike.monitoring.timing_layout import STEP_SECTION, tree_order
+from vrtspike.monitoring.timing_text import STEP_SECTION, tree_order
 
 DATA = f"{STEP_SECTION}/data"
 FORWARD = f"{STEP_SECTION}/forward"

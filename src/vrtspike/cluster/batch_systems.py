@@ -22,12 +22,12 @@ from typing import Literal
 
 from ruamel.yaml import YAML
 
-from vrtspike.cluster.current_job import JOB_END, REQUEUE_FILE
+from vrtspike.cluster.current_job import JOB_END_VARIABLE, REQUEUE_FILE_VARIABLE
 from vrtspike.cluster.failures import is_permanent
 from vrtspike.cluster.queries import QUERY_S, query
 from vrtspike.io.files import json_digest, read_json, write_json
 from vrtspike.system.errors import RunError
-from vrtspike.system.program_ends import SNAKEMAKE_PROCESS
+from vrtspike.system.termination import SNAKEMAKE_PROCESS_VARIABLE
 
 JOBS_FOLDER = Path(".snakemake/batch")
 """Folder of the jobs' files, below the project's folder."""
@@ -164,8 +164,8 @@ def _script(folder: Path, minutes: int) -> str:
     path = shlex.quote(str(folder))
     return (
         "#!/bin/sh\n"
-        f"{JOB_END}=$(($(date +%s) + 60 * {minutes})); export {JOB_END}\n"
-        f"{REQUEUE_FILE}={path}/again; export {REQUEUE_FILE}\n"
+        f"{JOB_END_VARIABLE}=$(($(date +%s) + 60 * {minutes})); export {JOB_END_VARIABLE}\n"
+        f"{REQUEUE_FILE_VARIABLE}={path}/again; export {REQUEUE_FILE_VARIABLE}\n"
         f"sh {path}/job\n"
         "status=$?\n"
         f"echo $status > {path}/tmp && mv {path}/tmp {path}/exit\n"
@@ -177,7 +177,7 @@ def job_state(name: str) -> JobState:
     """Return the state of a job.
 
     A job also counts as ``running`` while the batch system does not answer, and if it is submitted
-    again at its own request (:data:`REQUEUE_FILE`).
+    again at its own request (:data:`REQUEUE_FILE_VARIABLE`).
 
     Args:
         name: name of the job, from :func:`submit_job`.
@@ -232,7 +232,10 @@ def _number(folder: Path, first: str) -> str:
 
 def _failure_marker(name: str) -> Path:
     """Return the file that marks a job as failed for good within the current Snakemake run."""
-    return JOBS_FOLDER / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS), name])[:12]}.failed"
+    return (
+        JOBS_FOLDER
+        / f"{json_digest([os.environ.get(SNAKEMAKE_PROCESS_VARIABLE), name])[:12]}.failed"
+    )
 
 
 def _is_lost(batch: Mapping[str, str], folder: Path, job_id: str) -> bool:

@@ -14,14 +14,14 @@ from typing import Literal
 from vrtspike.cluster.queries import query
 from vrtspike.system.errors import ConfigError
 
-REQUEUE_FILE = "VRTSPIKE_JOB_AGAIN"
+REQUEUE_FILE_VARIABLE = "VRTSPIKE_JOB_AGAIN"
 """Environment variable: file that a job creates in order to be submitted again."""
 
 CONTROLLER_S = 15.0
 """Timeout of queries by a training's launcher; far less than
 :data:`MARGIN_S`."""
 
-JOB_END = "VRTSPIKE_JOB_ENDS"
+JOB_END_VARIABLE = "VRTSPIKE_JOB_ENDS"
 """Environment variable: end of the job's wall time, in seconds since 1970."""
 
 LIMIT_CHECK_INTERVAL_S = 60.0
@@ -33,7 +33,7 @@ MARGIN_S = 90.0
 _TIME_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 
 
-def seconds_left(text: str) -> float | None:
+def parse_slurm_time(text: str) -> float | None:
     """Parse a time in Slurm's format, ``[[days-]hours:]minutes:seconds``.
 
     Returns:
@@ -62,7 +62,7 @@ def slurm_seconds_left(job: str) -> float | None:
     for line in (answer.text or "").splitlines():
         cells = line.split()
         if len(cells) == 2 and cells[0] == job:
-            return seconds_left(cells[1])
+            return parse_slurm_time(cells[1])
     return None
 
 
@@ -108,7 +108,7 @@ def time_limit(variables: Mapping[str, str]) -> TimeLimit | None:
     job = variables.get("SLURM_JOB_ID")
     if job:
         return TimeLimit(lambda: slurm_seconds_left(job))
-    end = variables.get(JOB_END, "")
+    end = variables.get(JOB_END_VARIABLE, "")
     if end.isdigit():
         return TimeLimit(lambda: float(end) - time.time())
     return None
@@ -123,7 +123,7 @@ def requeue(variables: Mapping[str, str]) -> bool:
     Returns:
         true if that succeeded.
     """
-    file = variables.get(REQUEUE_FILE)
+    file = variables.get(REQUEUE_FILE_VARIABLE)
     if file:
         Path(file).touch()
         return True

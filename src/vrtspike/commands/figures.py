@@ -77,7 +77,7 @@ def run_figure(arguments: argparse.Namespace) -> None:
     """
     names = _chosen_names(arguments.only)
     row = _parse_row(arguments.row)
-    from vrtspike.paper_figures.boxes import parse_crop
+    from vrtspike.paper_figures.crop_boxes import parse_crop
 
     crops = [parse_crop(text) for text in arguments.crop]
     from vrtspike.paper_figures.reading import read_results

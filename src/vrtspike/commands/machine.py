@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from vrtspike.system.errors import ConfigError
-from vrtspike.system.options import add_configuration, integer_from, positive_int, positive_number
+from vrtspike.system.options import add_configuration, bounded_int, positive_int, positive_number
 
 FEWEST_TURNS = 3
 """Minimum number of pairs: with two, Student's interval is 4 times as wide as with three, 7 times
@@ -53,10 +53,10 @@ def run_advise(arguments: argparse.Namespace) -> int:
             f"--gpus {arguments.gpus}: says how many there are of the GPUs that --gpu names; add "
             "--gpu, or leave --gpus out for those of this machine"
         )
-    from vrtspike.config.workflow_loading import read_workflow
+    from vrtspike.config.workflow_loading import load_project_config
     from vrtspike.deblurring.advice import hardware, recommendation
 
-    workflow = read_workflow(arguments.configfile, arguments.config)
+    workflow = load_project_config(arguments.configfile, arguments.config)
     gpu = None if workflow.settings.GPUS == 0 else hardware.find_gpus()
     if arguments.gpu is not None:
         gpu = hardware.named_gpu(arguments.gpu, arguments.gpus or 1)
@@ -99,7 +99,7 @@ def add_benchmark(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--turns",
-        type=lambda text: integer_from(text, FEWEST_TURNS),
+        type=lambda text: bounded_int(text, FEWEST_TURNS),
         default=5,
         metavar="N",
         help="of each of the two settings",
@@ -123,9 +123,9 @@ def run_benchmark(arguments: argparse.Namespace) -> None:
     and results are not changed.
     """
     from vrtspike.analysis import benchmark
-    from vrtspike.config.workflow_loading import read_workflow
+    from vrtspike.config.workflow_loading import load_project_config
 
-    workflow = read_workflow(arguments.configfile, arguments.config)
+    workflow = load_project_config(arguments.configfile, arguments.config)
     length = benchmark.BenchmarkLength(arguments.turns, arguments.steps, arguments.warm_up)
     show = partial(print, file=sys.stderr, flush=True)
     print(

@@ -14,24 +14,24 @@ from vrtspike.commands import (
     calibration,
     data,
     figures,
+    init,
     machine,
     models,
-    projects,
     recordings,
     runs,
     watch,
 )
 from vrtspike.system.errors import did_you_mean
 from vrtspike.system.options import HelpFormatter
-from vrtspike.system.program import run
+from vrtspike.system.program import run_main
 
 AddArguments: TypeAlias = Callable[[argparse.ArgumentParser], None]
 """Function that adds the arguments of a command to its parser."""
 
-Run: TypeAlias = Callable[[argparse.Namespace], int | None]
+CommandFunction: TypeAlias = Callable[[argparse.Namespace], int | None]
 """Function that runs a command, and returns its exit status; None is 0."""
 
-COMMANDS: Mapping[str, tuple[AddArguments, Run]] = {
+COMMANDS: Mapping[str, tuple[AddArguments, CommandFunction]] = {
     "restore": (models.add_restore, models.run_restore),
     "export": (models.add_export, models.run_export),
     "show": (recordings.add_show, recordings.run_show),
@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, tuple[AddArguments, Run]] = {
     "advise": (machine.add_advise, machine.run_advise),
     "memory": (machine.add_memory, machine.run_memory),
     "benchmark": (machine.add_benchmark, machine.run_benchmark),
-    "init": (projects.add_init, projects.run_init),
+    "init": (init.add_init, init.run_init),
     "pack": (runs.add_pack, runs.run_pack),
     "analyze": (runs.add_analyze, runs.run_analyze),
     "compare": (runs.add_compare, runs.run_compare),
@@ -100,7 +100,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser)
 
 
-def run_command(words: Sequence[str]) -> int | None:
+def run_command(argv: Sequence[str]) -> int | None:
     """Run one command line.
 
     Raises:
@@ -108,8 +108,8 @@ def run_command(words: Sequence[str]) -> int | None:
     """
     parser = make_parser()
     complete(parser)
-    require_command(parser, words)
-    arguments, extra = parser.parse_known_args(words)
+    require_command(parser, argv)
+    arguments, extra = parser.parse_known_args(argv)
     accept_extra = getattr(arguments, "accept_extra", None)
     if extra and (accept_extra is None or not accept_extra(arguments, extra)):
         parser.error(f"unrecognized arguments: {' '.join(extra)}")
@@ -119,7 +119,7 @@ def run_command(words: Sequence[str]) -> int | None:
 
 def main() -> None:
     """Run the command line and leave with its status."""
-    run(lambda: run_command(sys.argv[1:]))
+    run_main(lambda: run_command(sys.argv[1:]))
 
 
 if __name__ == "__main__":

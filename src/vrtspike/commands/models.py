@@ -16,7 +16,7 @@ from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.inference.precision import PRECISIONS
 from vrtspike.restoration.restore_command import run_restore_command
 from vrtspike.runs.file_names import RUN_RECORD
-from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained
+from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained_model
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.options import add_output, positive_int
 from vrtspike.system.program import EXIT_SIGINT
@@ -224,7 +224,7 @@ def run_export(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
     from vrtspike.runs.published import read_finished
 
-    read_finished(find_trained(arguments.model_name))
+    read_finished(find_trained_model(arguments.model_name))
     # Imported after the arguments are checked, because this takes seconds.
     from vrtspike.restoration.loading import load
     from vrtspike.restoration.onnx_export import export_model

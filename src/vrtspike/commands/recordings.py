@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vrtspike.commands.sensor_option import add_sensor, sensor_size
 from vrtspike.data.raw.layouts.registry import LAYOUTS
-from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
+from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained_model
 from vrtspike.system.errors import ConfigError, DataError, UserError, list_faults
 from vrtspike.system.options import add_output, positive_int
 from vrtspike.system.progress_bar import progress_bar
@@ -46,9 +46,9 @@ def run_show(arguments: argparse.Namespace) -> int:
     from vrtspike.data.spike_file_view import (
         describe_view,
         draw_spikes,
-        film_spikes,
         spike_file_faults,
         view_spike_file,
+        write_spike_video,
     )
 
     picture = arguments.output or Path()
@@ -69,7 +69,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     draw_spikes(view, picture)
     print(f"picture: {picture}")
     if arguments.video:
-        film_spikes(view, picture.with_suffix(".mp4"))
+        write_spike_video(view, picture.with_suffix(".mp4"))
         print(f"video: {picture.with_suffix('.mp4')}")
     return 1 if view_faults else 0
 
@@ -137,7 +137,7 @@ def _check_models(models: Sequence[str]) -> tuple[list[str], list[str]]:
     damaged = []
     for model in models:
         try:
-            exists = find_trained(model).exists()
+            exists = find_trained_model(model).exists()
         except UserError as error:
             missing.append(str(error))
             continue

@@ -12,7 +12,7 @@ from vrtspike.runs.folder import latest_run
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.home import require_project
 from vrtspike.system.options import add_output
-from vrtspike.workflow.plan_view import SUMMARY_ONLY
+from vrtspike.workflow.plan_view import SUMMARY_ONLY_VARIABLE
 from vrtspike.workflow.snakemake_call import snakemake_command
 
 
@@ -42,12 +42,12 @@ def run_pack(arguments: argparse.Namespace) -> None:
     and a model card for the Hugging Face hub (`hf upload OWNER/NAME FOLDER`).
     `vrtspike restore` and `vrtspike.load` take such a folder, or OWNER/NAME, in place of a run.
     """
+    from vrtspike.deblurring_settings import require_deblurring_settings
     from vrtspike.reporting.packing import pack_run
     from vrtspike.runs.published import read_published
-    from vrtspike.settings import deblurring_settings
 
     # A packed folder is for restoring frames.
-    deblurring_settings(read_published(arguments.run_path).settings)
+    require_deblurring_settings(read_published(arguments.run_path).settings)
     missing_parts = pack_run(
         arguments.run_path, arguments.output, arguments.licence, half=arguments.half
     )
@@ -99,13 +99,13 @@ def run_analyze(arguments: argparse.Namespace) -> None:
             f"--settings {arguments.settings}: says what a text log was trained with; {folder} is "
             "a run, which has its own settings: leave --settings out"
         )
-    from vrtspike.analysis.advice.findings import finding_lines
-    from vrtspike.analysis.performance import measurements_table, read_analysis, write_analysis
-    from vrtspike.deblurring.old_logs import analyze_old_logs
-    from vrtspike.settings.schema import load_deblurring_preset
+    from vrtspike.analysis.diagnosis.findings import finding_lines
+    from vrtspike.analysis.performance import analyze_run, measurements_table, write_analysis
+    from vrtspike.deblurring.legacy_logs import analyze_old_logs
+    from vrtspike.deblurring_settings.schema import load_deblurring_preset
 
     if folder is not None:
-        analysis = read_analysis(folder)
+        analysis = analyze_run(folder)
     else:
         settings = (
             None if arguments.settings is None else load_deblurring_preset(arguments.settings)
@@ -191,6 +191,6 @@ def run_why(arguments: argparse.Namespace) -> None:
     """
     require_project()
     command = snakemake_command("--dry-run", *arguments.targets)
-    completed = subprocess.run(command, env={**os.environ, SUMMARY_ONLY: "1"}, check=False)
+    completed = subprocess.run(command, env={**os.environ, SUMMARY_ONLY_VARIABLE: "1"}, check=False)
     if completed.returncode:
         raise RunError("Snakemake could not make a plan; see its message above")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.system.errors import ConfigError
-from vrtspike.system.options import integer_from
+from vrtspike.system.options import bounded_int
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -30,7 +30,7 @@ background waiting for a minute."""
 
 def _port(text: str) -> int:
     """Parse a port; 0 is a free one."""
-    return integer_from(text, 0, MAX_PORT)
+    return bounded_int(text, 0, MAX_PORT)
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run_watch(arguments: argparse.Namespace) -> None:
             "leave them out"
         )
     from vrtspike.reporting.live_state import LiveRun
-    from vrtspike.reporting.live_words import text_lines
+    from vrtspike.reporting.live_text import text_lines
     from vrtspike.runs.selection import find_run
 
     run = LiveRun(find_run(arguments.run_path))
@@ -90,7 +90,7 @@ def _serve(run: LiveRun, port: int, *, opens_browser: bool) -> None:
     import webbrowser
 
     from vrtspike.reporting.live_server import serving
-    from vrtspike.reporting.live_words import live_heading
+    from vrtspike.reporting.live_text import live_heading
 
     has_ended = run.has_ended()
     with serving(run, port) as server:
@@ -141,6 +141,6 @@ def terminal_text(snapshot: Snapshot) -> Text:
     """The lines of the progress, each cut at the width of the terminal."""
     from rich.text import Text
 
-    from vrtspike.reporting.live_words import text_lines
+    from vrtspike.reporting.live_text import text_lines
 
     return Text("\n".join(text_lines(snapshot)), no_wrap=True, overflow="ellipsis")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from vrtspike.config.yaml_documents import Document, KeyPath, dotted
+from vrtspike.config.yaml_documents import Document, KeyPath, dotted_key
 from vrtspike.system.errors import ConfigError, nearest_name
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -48,12 +48,12 @@ def _describe(model: type[BaseModel], document: Document, detail: ErrorDetails) 
     location = detail["loc"]
     path = _written_path(document, location)
     file_line = document.locations.get(path, "settings")
-    name = dotted(path) or "the configuration"
+    name = dotted_key(path) or "the configuration"
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
-        return f"{file_line}: unknown key {dotted(location)}{_suggestion(model, location)}"
+        return f"{file_line}: unknown key {dotted_key(location)}{_suggestion(model, location)}"
     if kind == "missing":
-        return f"{file_line}: {dotted((*path, location[-1]))} is missing"
+        return f"{file_line}: {dotted_key((*path, location[-1]))} is missing"
     if kind == "value_error":
         # A message on several keys begins with the name of one.
         named: KeyPath = tuple(message.split()[0].rstrip(":").split("."))
@@ -80,7 +80,7 @@ def _suggestion(model: type[BaseModel], path: KeyPath) -> str:
     all_keys = [key for key, _ in fields_of(model)]
     in_section = [key for key in all_keys if key[:-1] == path[:-1]]
     for keys in (in_section, all_keys):
-        by_name = {str(key[-1]): dotted(key) for key in keys}
+        by_name = {str(key[-1]): dotted_key(key) for key in keys}
         near = nearest_name(str(path[-1]), by_name)
         if near is not None:
             return f"; did you mean {by_name[near]}?"

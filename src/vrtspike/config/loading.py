@@ -12,14 +12,14 @@ from pathlib import Path
 
 from vrtspike.config.ablations import Ablation, Variant
 from vrtspike.config.checking import validate_document
-from vrtspike.config.old_keys import OldKeys, replace_old_keys
+from vrtspike.config.deprecated_keys import DeprecatedKeys, replace_deprecated_keys
 from vrtspike.config.preset_files import find_presets
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.yaml_documents import (
     Document,
-    document_of,
-    dotted,
+    document_from_tree,
+    dotted_key,
     overlay,
     parse_overrides,
     read_yaml,
@@ -43,7 +43,7 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
     return build_settings(
-        merge_documents([*read_preset(path), present_names(parse_overrides(overrides))])
+        merge_documents([*read_preset(path), with_current_keys(parse_overrides(overrides))])
     )
 
 
@@ -55,11 +55,11 @@ def merge_documents(layers: Sequence[Document]) -> Document:
     """
     result = Document({}, {})
     for layer in reversed(layers):
-        result = overlay(without_former_root(layer, result), result)
+        result = overlay(drop_overridden_root(layer, result), result)
     return result
 
 
-def without_former_root(layer: Document, upper_layer: Document) -> Document:
+def drop_overridden_root(layer: Document, upper_layer: Document) -> Document:
     """Drop the keys of a layer that describe its data root, if a layer above names another."""
     values = layer.values
     for root, keys in all_root_keys().items():
@@ -85,22 +85,22 @@ def override_settings(settings: RunSettings, overrides: Document, location: str)
     Raises:
         ConfigError: if a key or a value is wrong.
     """
-    base = document_of(settings.model_dump(mode="json"), location)
-    return build_settings(overlay(base, present_names(overrides)))
+    base = document_from_tree(settings.model_dump(mode="json"), location)
+    return build_settings(overlay(base, with_current_keys(overrides)))
 
 
-def present_names(document: Document) -> Document:
+def with_current_keys(document: Document) -> Document:
     """Replace deprecated keys of a file, or of one source of overrides, by their current names.
 
     Old names of all tasks are replaced, because TASK may be set in another layer.
     """
-    return replace_old_keys(document, all_old_keys())
+    return replace_deprecated_keys(document, all_deprecated_keys())
 
 
 @cache
-def all_old_keys() -> OldKeys:
+def all_deprecated_keys() -> DeprecatedKeys:
     """Return the former names of keys, in presets of any task."""
-    return ChainMap(*(dict(find_task(name).SETTINGS.old_keys) for name in TASKS))
+    return ChainMap(*(dict(find_task(name).SETTINGS.deprecated_keys) for name in TASKS))
 
 
 def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Document]:
@@ -117,7 +117,7 @@ def read_preset(path: str | Path, children: Sequence[Path] = ()) -> list[Documen
     if path in children:
         names = " -> ".join(preset.name for preset in chain)
         raise ConfigError(f"{chain[0]}: BASE is circular: {names}; remove one of them")
-    document = present_names(read_yaml(path))
+    document = with_current_keys(read_yaml(path))
     base = document.values.pop(BASE, None)
     if base is None:
         return [document]
@@ -178,7 +178,9 @@ def require_trainable(
         ConfigError: naming each key, and its file or package.
     """
     prefix = f"preset {preset}: " if preset else ""
-    included = {dotted(path): settings.value(dotted(path)) for path in settings.included_files}
+    included = {
+        dotted_key(path): settings.value(dotted_key(path)) for path in settings.included_files
+    }
     faults = [
         *_missing_files({**included, **(weights or {})}, remedies or {}),
         *settings.training_faults(),
@@ -252,7 +254,7 @@ def derive_variant(preset: str, settings: RunSettings, variant: Variant) -> RunS
         ConfigError: if the preset trains nothing or lacks what the ablation removes, or the changed
             settings are invalid.
     """
-    if settings.untrained_weights is not None:
+    if settings.unchanged_weights is not None:
         raise ConfigError(
             f"preset {preset}: TRAIN.MAX_STEPS is 0, so that no variant would be trained; set "
             "PRESETS to presets that train, or raise TRAIN.MAX_STEPS"

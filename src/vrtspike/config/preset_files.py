@@ -16,17 +16,17 @@ class PresetFiles:
     Attributes:
         trainings: presets that can be trained, in the order of their names.
         project: presets of the project.
-        workflow: presets of the workflow.
+        bundled: presets of the workflow.
     """
 
     trainings: Mapping[str, Path]
     project: Mapping[str, Path]
-    workflow: Mapping[str, Path]
+    bundled: Mapping[str, Path]
 
     @property
     def bases(self) -> dict[str, Path]:
         """Files that ``BASE`` may name; those of the project come first."""
-        return {**self.workflow, **self.project}
+        return {**self.bundled, **self.project}
 
     def base(self, name: str, child: Path) -> Path | None:
         """Find the file that ``BASE`` names in a preset; None if there is none.
@@ -38,18 +38,18 @@ class PresetFiles:
             name: value of ``BASE``.
             child: file of the preset.
         """
-        if name == child.stem and name in self.workflow:
-            return self.workflow[name]
+        if name == child.stem and name in self.bundled:
+            return self.bundled[name]
         return self.bases.get(name)
 
     @property
     def notes(self) -> list[str]:
         """A line for each preset of the project that replaces one of the workflow."""
         return [
-            f"{path} replaces the workflow's preset {name} ({self.workflow[name]})"
+            f"{path} replaces the workflow's preset {name} ({self.bundled[name]})"
             for name, path in self.project.items()
-            if name in self.workflow and self.trainings.get(name) == path
-            if path.read_bytes() != self.workflow[name].read_bytes()
+            if name in self.bundled and self.trainings.get(name) == path
+            if path.read_bytes() != self.bundled[name].read_bytes()
         ]
 
 

@@ -17,11 +17,11 @@ from pydantic.fields import FieldInfo
 
 from vrtspike.config.checking import fields_of
 from vrtspike.config.fields import is_operational
-from vrtspike.config.loading import all_old_keys
+from vrtspike.config.loading import all_deprecated_keys
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.config.yaml_documents import dotted
+from vrtspike.config.yaml_documents import dotted_key
 
 Translate = Callable[[str], str]
 """Function from an English text to that of a page."""
@@ -47,9 +47,9 @@ def reference_page(translate: Translate = str) -> str:
         _table(default, translate),
         translate(TEXTS["other names"]).rstrip(),
     ]
-    for path, old in all_old_keys().items():
+    for path, old in all_deprecated_keys().items():
         if old.key:
-            parts.append(f"| `{dotted(path)}` | `{dotted(old.key)}` |")
+            parts.append(f"| `{dotted_key(path)}` | `{dotted_key(old.key)}` |")
     parts.append(f"\n{translate(TEXTS['old values'])}\n")
     common = {name for name, _ in _leaves(RunSettings)}
     for name in TASKS:
@@ -99,7 +99,7 @@ def _leaves(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
     """Yield the keys that are not sections, and sections that may be absent."""
     for path, field in fields_of(model):
         if not isinstance(field.default, BaseModel):
-            yield dotted(path), field
+            yield dotted_key(path), field
 
 
 def _row(keys: Sequence[tuple[str, FieldInfo]], translate: Translate) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, field_validator, model_validator
 
 from vrtspike.config.ablations import Ablation
+from vrtspike.config.deprecated_keys import COMMON, DeprecatedKeys
 from vrtspike.config.fields import (
     NonNegative,
     NonNegativeFloat,
@@ -21,7 +22,6 @@ from vrtspike.config.fields import (
     operational,
     private,
 )
-from vrtspike.config.old_keys import COMMON, OldKeys
 from vrtspike.config.seed_names import MAX_SEEDS
 from vrtspike.config.yaml_documents import Document, KeyPath
 
@@ -117,10 +117,10 @@ class TrainSettings(Section):
         return self.BATCH_SIZE * self.GRADIENT_ACCUMULATION_STEPS
 
     @property
-    def memory_changes(self) -> list[str]:
+    def memory_saving_changes(self) -> list[str]:
         """Changes of these keys that save device memory, without those that were made already.
 
-        >>> TrainSettings(BATCH_SIZE=1).memory_changes
+        >>> TrainSettings(BATCH_SIZE=1).memory_saving_changes
         ['set TRAIN.OPTIM.TYPE to adamw8bit']
         """
         changes = []
@@ -217,22 +217,23 @@ class RunSettings(Section):
     """The settings of a training, for any task.
 
     Attributes:
-        old_keys: other names of keys; a task's own include these.
+        deprecated_keys: other names of keys; a task's own include these.
         ablation: the task's ablation, if it has one.
-        workflow: the task's keys and sections of ``config/config.yaml``.
+        workflow_section: the task's keys and sections of ``config/config.yaml``.
         included_files: readers of files whose keys a preset includes beneath its own, by the key
             that names the file.
         root_keys: keys that describe the data at a root, by the key of that root. These keys do not
             apply to another root.
-        watched: metrics that early stopping can watch; None if they are known only at run time.
+        watchable_metrics: metrics that early stopping can watch; None if they are known only at run
+            time.
     """
 
-    old_keys: ClassVar[OldKeys] = COMMON
+    deprecated_keys: ClassVar[DeprecatedKeys] = COMMON
     ablation: ClassVar[Ablation | None] = None
-    workflow: ClassVar[type[Section]] = Section
+    workflow_section: ClassVar[type[Section]] = Section
     included_files: ClassVar[Mapping[KeyPath, Callable[[Path], Document]]] = {}
     root_keys: ClassVar[Mapping[tuple[str, str], frozenset[tuple[str, str]]]] = {}
-    watched: ClassVar[tuple[str, ...] | None] = None
+    watchable_metrics: ClassVar[tuple[str, ...] | None] = None
 
     # Operational, because the sections of two tasks differ anyway.
     BASE: None = operational("Preset to start from", None, exclude=True)
@@ -259,7 +260,7 @@ class RunSettings(Section):
         """Return the keys that ``config/config.yaml`` gives to presets that do not set them.
 
         Args:
-            workflow: the contents of the file, with the keys of :attr:`workflow`.
+            workflow: the contents of the file, with the keys of :attr:`workflow_section`.
 
         Returns:
             keys of a preset as a tree.
@@ -272,7 +273,7 @@ class RunSettings(Section):
         return frozenset()
 
     @property
-    def test_validation(self) -> str:
+    def validation_on_test_key(self) -> str:
         """Key and value by which validations measure the test split; empty if they do not."""
         return ""
 
@@ -287,12 +288,12 @@ class RunSettings(Section):
         return self.value(self.cache_key) if self.cache_key else 0.0
 
     @property
-    def memory_changes(self) -> list[str]:
+    def memory_saving_changes(self) -> list[str]:
         """Changes of keys that save device memory, the least harmful first."""
-        return self.TRAIN.memory_changes
+        return self.TRAIN.memory_saving_changes
 
     @property
-    def untrained_weights(self) -> str | None:
+    def unchanged_weights(self) -> str | None:
         """Trained model that is evaluated unchanged (MAX_STEPS is 0); None if the run trains."""
         if self.TRAIN.MAX_STEPS != 0:
             return None
@@ -301,7 +302,7 @@ class RunSettings(Section):
     @property
     def seeds(self) -> int:
         """Number of trainings with different seeds; 1 if nothing is trained."""
-        return self.SEEDS if self.untrained_weights is None else 1
+        return self.SEEDS if self.unchanged_weights is None else 1
 
     def value(self, name: str) -> Any:  # noqa: ANN401 - of any key
         """Return the value of a key by its name, such as ``TRAIN.EPOCHS``; None without such a key.
@@ -320,9 +321,9 @@ class RunSettings(Section):
     @model_validator(mode="after")
     def _check_early_stopping_metric(self) -> Self:
         stopping = self.TRAIN.EARLY_STOPPING
-        if stopping is None or not self.watched:
+        if stopping is None or not self.watchable_metrics:
             return self
-        allowed = (MAIN_METRIC, *self.watched)
+        allowed = (MAIN_METRIC, *self.watchable_metrics)
         if stopping.METRIC not in allowed:
             raise ValueError(
                 f"TRAIN.EARLY_STOPPING.METRIC: found {stopping.METRIC!r}, expected one of "
@@ -367,14 +368,14 @@ class RunSettings(Section):
         return faults
 
 
-def untrained_note(start: str) -> str:
+def unchanged_weights_note(start: str) -> str:
     """Return the note on a run that trains nothing.
 
     Args:
-        start: value of :attr:`RunSettings.untrained_weights`. Absolute paths are shortened to their
+        start: value of :attr:`RunSettings.unchanged_weights`. Absolute paths are shortened to their
             last part.
 
-    >>> untrained_note("general")
+    >>> unchanged_weights_note("general")
     'nothing was trained: the weights are those of general, unchanged'
     """
     folder = Path(start.removesuffix("/weights.safetensors"))

@@ -15,7 +15,7 @@ from vrtspike.config.fields import Section, key
 from vrtspike.config.loading import override_settings
 from vrtspike.config.preset_files import misnamed
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.yaml_documents import document_of, nested, read_yaml
+from vrtspike.config.yaml_documents import document_from_tree, read_yaml, unflatten
 from vrtspike.io.files import json_digest
 from vrtspike.system.errors import ConfigError
 
@@ -71,7 +71,7 @@ def read_sweep(path: Path, presets: Mapping[str, RunSettings], broken: Mapping[s
             raise ConfigError(f"{path}: BASE names {base!r}; presets: {', '.join(presets)}")
         settings = {
             name: override_settings(
-                presets[base], document_of(nested(values), str(path)), f"preset {base}"
+                presets[base], document_from_tree(unflatten(values), str(path)), f"preset {base}"
             )
             for name, values in members.items()
         }

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.system.errors import ConfigError
 
-OWN_PROTOCOL: Final = "own"
+DEFAULT_PROTOCOL: Final = "own"
 """The default protocol of measurement; names of columns omit it."""
 
 
@@ -31,8 +31,8 @@ class Metric:
         unit: empty for none.
         decimals: shown digits after the decimal point.
         larger_is_better: false if smaller values are better.
-        before: name of the reference of an evaluation: the input, or a trivial forecast.
-        after: name of the model's result.
+        reference_name: name of the reference of an evaluation: the input, or a trivial forecast.
+        result_name: name of the model's result.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Metric:
     unit: str = ""
     decimals: int = 4
     larger_is_better: bool = True
-    before: str = "before"
-    after: str = "after"
+    reference_name: str = "before"
+    result_name: str = "after"
 
     @property
     def explanation(self) -> str:
@@ -65,15 +65,15 @@ class Metric:
     def columns(self) -> tuple[str, str]:
         """Columns of the tables of an evaluation: of the reference and of the result.
 
-        >>> Metric("rmse", "RMSE", "...", before="persistence").columns
+        >>> Metric("rmse", "RMSE", "...", reference_name="persistence").columns
         ('rmse_persistence', 'rmse')
         """
-        return f"{self.name}_{self.before}", self.name
+        return f"{self.name}_{self.reference_name}", self.name
 
     @property
     def kinds(self) -> tuple[str, str, str]:
         """Names of its values in an evaluation: reference, result and gain."""
-        return self.before, self.after, "gain"
+        return self.reference_name, self.result_name, "gain"
 
     @property
     def format(self) -> str:
@@ -134,7 +134,7 @@ are checked.
 """
 
 OptionalPart = Literal["FRAME_KEYS", "prepare", "memory", "advice", "page"]
-"""Optional parts of :class:`Task`; see :func:`defines`."""
+"""Optional parts of :class:`Task`; see :func:`has_part`."""
 
 
 class Task(Protocol):
@@ -226,8 +226,8 @@ class Task(Protocol):
 
         Args:
             run: :class:`vrtspike.runs.identity.RunIdentity`.
-            ranks: :class:`vrtspike.training.distributed.Ranks`.
-            workers: :class:`vrtspike.training.workers.Workers`.
+            ranks: :class:`vrtspike.training.distributed.DistributedContext`.
+            workers: :class:`vrtspike.training.workers.WorkerCounts`.
 
         Returns:
             :class:`vrtspike.training.objectives.TrainingParts`.
@@ -260,7 +260,7 @@ class Task(Protocol):
     def advice(self, settings: TaskSettings) -> LaterType:
         """Return the keys and words of the task in the advice on a run with these settings.
 
-        Optional; a subclass of :class:`vrtspike.analysis.advice.task_advice.TaskAdvice`.
+        Optional; a subclass of :class:`vrtspike.analysis.diagnosis.task_advice.TaskAdvice`.
         """
 
     def page(self) -> LaterType:
@@ -290,7 +290,7 @@ def find_task(name: str, location: str = "settings") -> Task:
             f"{location}: TASK is {name!r}, and there is no such task; there are: {names}"
         )
     task = cast("Task", import_module(TASKS[name]))
-    required = _REQUIRED_WITH_PREPARE if defines(task, "prepare") else _REQUIRED
+    required = _REQUIRED_WITH_PREPARE if has_part(task, "prepare") else _REQUIRED
     missing = [part for part in required if not hasattr(task, part)]
     if missing:
         raise ConfigError(
@@ -300,10 +300,10 @@ def find_task(name: str, location: str = "settings") -> Task:
     return task
 
 
-def defines(task: Task, part: OptionalPart) -> bool:
+def has_part(task: Task, part: OptionalPart) -> bool:
     """Return whether a task has an optional part.
 
-    >>> defines(find_task("sst"), "prepare"), defines(find_task("deblurring"), "prepare")
+    >>> has_part(find_task("sst"), "prepare"), has_part(find_task("deblurring"), "prepare")
     (True, False)
     """
     return hasattr(task, part)

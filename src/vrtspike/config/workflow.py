@@ -13,7 +13,7 @@ from vrtspike.config.loading import derive_variant, require_ablation
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seed_names import seed_names
 from vrtspike.config.sweeps import Sweep
-from vrtspike.config.tasks import defines, find_task
+from vrtspike.config.tasks import find_task, has_part
 from vrtspike.config.workflow_schema import WorkflowSettings
 from vrtspike.system.errors import ConfigError
 
@@ -21,7 +21,7 @@ MANIFEST = "dataset.json"
 """The manifest of prepared data, in their folder."""
 
 
-class Training(NamedTuple):
+class TrainingSource(NamedTuple):
     """Source of the settings of a training.
 
     Attributes:
@@ -38,7 +38,7 @@ class Training(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Workflow:
+class WorkflowConfig:
     """The configuration that the Snakefile uses.
 
     Attributes:
@@ -79,15 +79,15 @@ class Workflow:
         return sorted([*self.presets, *self.broken])
 
     @cached_property
-    def trainings(self) -> dict[str, Training]:
-        """All trainings by the names that :meth:`preset` accepts.
+    def trainings(self) -> dict[str, TrainingSource]:
+        """All trainings by the names that :meth:`settings_of` accepts.
 
         These are the trainings of preset files, their variants and sweeps, with all seeds.
 
         Raises:
             ConfigError: if a preset file has the name of a training derived from another one.
         """
-        trainings: dict[str, Training] = {}
+        trainings: dict[str, TrainingSource] = {}
         for name, training in self._named_trainings():
             if name in trainings:
                 raise ConfigError(
@@ -97,11 +97,11 @@ class Workflow:
             trainings[name] = training
         return trainings
 
-    def _named_trainings(self) -> Iterator[tuple[str, Training]]:
+    def _named_trainings(self) -> Iterator[tuple[str, TrainingSource]]:
         """Yield names and sources of all trainings; of invalid presets only the preset itself."""
         for origin in self.broken:
             if origin not in self.every_preset:
-                yield origin, Training(origin, origin, None, 0)
+                yield origin, TrainingSource(origin, origin, None, 0)
         for origin, settings in self.every_preset.items():
             variants: list[Variant | None] = [None]
             if origin in self.presets and settings.ablation is not None:
@@ -109,7 +109,7 @@ class Workflow:
             for variant in variants:
                 first = origin if variant is None else origin + variant.suffix
                 for index, name in enumerate(seed_names(first, settings.seeds)):
-                    yield name, Training(origin, first, variant, index)
+                    yield name, TrainingSource(origin, first, variant, index)
 
     def seeds(self, *presets: str) -> list[str]:
         """Return the trainings of presets with all their seeds; for one seed only itself."""
@@ -157,7 +157,7 @@ class Workflow:
         Raises:
             ConfigError: if the preset is invalid, or its task has no ablation.
         """
-        return require_ablation(preset, self.preset(preset)).names(preset)
+        return require_ablation(preset, self.settings_of(preset)).names(preset)
 
     def ablation_trainings(self, presets: Sequence[str]) -> list[str]:
         """Return the trainings of presets and of their variants, with all seeds.
@@ -171,10 +171,10 @@ class Workflow:
                 trainings += self.seeds(name)
         # Invalid variants are errors before anything is computed.
         for name in trainings:
-            self.preset(name)
+            self.settings_of(name)
         return trainings
 
-    def preset(self, name: str) -> RunSettings:
+    def settings_of(self, name: str) -> RunSettings:
         """Return the settings of a preset, a variant, a sweep's member, or of another seed.
 
         Raises:
@@ -196,7 +196,7 @@ class Workflow:
         presets: dict[str, str] = {}
         for name, settings in self.every_preset.items():
             task = find_task(settings.TASK)
-            if defines(task, "prepare"):
+            if has_part(task, "prepare"):
                 presets.setdefault(task.data_folder(settings), name)
         return presets
 
@@ -204,35 +204,35 @@ class Workflow:
         """Return whether the rule ``prepare`` makes the data of a preset.
 
         Raises:
-            ConfigError: as :meth:`preset`.
+            ConfigError: as :meth:`settings_of`.
         """
-        return defines(find_task(self.preset(preset).TASK), "prepare")
+        return has_part(find_task(self.settings_of(preset).TASK), "prepare")
 
     def raw_files(self, preset: str) -> list[Path]:
         """Return the raw files of a preset's prepared data; empty for a task with its own stages.
 
         Raises:
-            UserError: as :meth:`preset`, or if there are no raw files.
+            UserError: as :meth:`settings_of`, or if there are no raw files.
         """
-        settings = self.preset(preset)
+        settings = self.settings_of(preset)
         task = find_task(settings.TASK)
-        return list(task.data_files(settings)) if defines(task, "prepare") else []
+        return list(task.data_files(settings)) if has_part(task, "prepare") else []
 
     def evaluation_weights(self, preset: str) -> list[Path]:
         """Return the files of weights that the metrics of a preset's evaluation use.
 
         Raises:
-            ConfigError: as :meth:`preset`.
+            ConfigError: as :meth:`settings_of`.
         """
-        settings = self.preset(preset)
+        settings = self.settings_of(preset)
         return list(find_task(settings.TASK).evaluation_weights(settings).values())
 
     def manifest(self, preset: str) -> Path:
         """Return the path of the manifest of a preset's prepared data.
 
         Raises:
-            ConfigError: as :meth:`preset`.
+            ConfigError: as :meth:`settings_of`.
         """
-        settings = self.preset(preset)
+        settings = self.settings_of(preset)
         folder = find_task(settings.TASK).data_folder(settings)
         return Path(self.settings.RESULTS) / "data" / folder / MANIFEST

@@ -11,22 +11,22 @@ from vrtspike.config.checking import fields_of, validate_document
 from vrtspike.config.loading import (
     build_settings,
     merge_documents,
-    present_names,
     read_preset,
     task_name,
+    with_current_keys,
 )
 from vrtspike.config.preset_files import PresetFiles, find_presets, misnamed
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.sweeps import read_sweeps
 from vrtspike.config.tasks import TASKS, find_task
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
 from vrtspike.config.yaml_documents import (
     Document,
     KeyPath,
-    document_of,
+    document_from_tree,
+    parse_config_words,
     parse_overrides,
-    read_overrides,
     read_yaml,
 )
 from vrtspike.system.errors import ConfigError
@@ -37,9 +37,9 @@ T = TypeVar("T")
 _ADVICE = "The keys of config/config.yaml are explained in config/README.md."
 
 
-def load_workflow(
+def load_workflow_config(
     configfiles: Sequence[str | Path], overrides: Mapping[str, Any] | None = None
-) -> Workflow:
+) -> WorkflowConfig:
     """Read the configuration files in order (later ones win) and every preset.
 
     Args:
@@ -49,24 +49,24 @@ def load_workflow(
     Raises:
         ConfigError: naming file, line, key, what was found and what is allowed.
     """
-    layers = [*map(read_yaml, configfiles), document_of(overrides or {}, "--config")]
+    layers = [*map(read_yaml, configfiles), document_from_tree(overrides or {}, "--config")]
     document = merge_documents(layers)
     settings = validate_document(workflow_schema(), document, _ADVICE)
     overriding = [_below(layer, "SETTINGS") for layer in layers]
     overriding.append(_overrides_of_set(settings))
-    above = merge_documents([present_names(layer) for layer in overriding])
+    above = merge_documents([with_current_keys(layer) for layer in overriding])
     # Keys of config/config.yaml that presets of a task may override.
     beneath = {}
     for name in TASKS:
-        defaults = document_of(find_task(name).SETTINGS.preset_defaults(settings), "")
-        beneath[name] = present_names(Document(defaults.values, document.locations))
+        defaults = document_from_tree(find_task(name).SETTINGS.preset_defaults(settings), "")
+        beneath[name] = with_current_keys(Document(defaults.values, document.locations))
     files = find_presets(Path(settings.PRESET_DIR))
     presets, broken = _read_presets(files, beneath, above)
     broken |= misnamed(Path(settings.PRESET_DIR), files.trainings)
     if not presets:
         raise ConfigError(_no_preset(settings, broken))
     sweeps = read_sweeps(Path(settings.SWEEP_DIR), presets, broken)
-    workflow = Workflow(settings, presets, broken, sweeps, files.notes)
+    workflow = WorkflowConfig(settings, presets, broken, sweeps, files.notes)
     _require_known_presets(workflow, document, "PRESETS", workflow.preset_names)
     _require_known_presets(workflow, document, "RETRAIN", [*workflow.trainings, *workflow.sweeps])
     return workflow
@@ -122,7 +122,7 @@ def _no_preset(settings: WorkflowSettings, broken: Mapping[str, str]) -> str:
 
 
 def _require_known_presets(
-    workflow: Workflow, document: Document, key: str, allowed: Collection[str]
+    workflow: WorkflowConfig, document: Document, key: str, allowed: Collection[str]
 ) -> None:
     """Check the presets that a key names.
 
@@ -177,12 +177,12 @@ def run_folders() -> tuple[Path, Path]:
     Raises:
         ConfigError: if the configuration is invalid.
     """
-    document = read_yaml(CONFIG) if CONFIG.is_file() else document_of({}, "")
+    document = read_yaml(CONFIG) if CONFIG.is_file() else document_from_tree({}, "")
     settings = validate_document(workflow_schema(), document, _ADVICE)
     return Path(settings.RUNS), Path(settings.RESULTS) / "train"
 
 
-def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Workflow:
+def load_project_config(configfiles: Sequence[Path], overrides: Sequence[str]) -> WorkflowConfig:
     """Read the configuration of the project in the working directory.
 
     Args:
@@ -193,4 +193,4 @@ def read_workflow(configfiles: Sequence[Path], overrides: Sequence[str]) -> Work
         UserError: if there is no configuration here, or it is invalid.
     """
     require_project()
-    return load_workflow([CONFIG, *configfiles], read_overrides(overrides).tree)
+    return load_workflow_config([CONFIG, *configfiles], parse_config_words(overrides).tree)

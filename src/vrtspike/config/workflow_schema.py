@@ -66,7 +66,7 @@ def workflow_schema() -> type[WorkflowSettings]:
     Raises:
         ConfigError: if a key is defined twice.
     """
-    parts = dict.fromkeys(find_task(name).SETTINGS.workflow for name in TASKS)
+    parts = dict.fromkeys(find_task(name).SETTINGS.workflow_section for name in TASKS)
     bases: Any = tuple(part for part in parts if part is not Section)
     names = Counter(name for part in (*bases, WorkflowSettings) for name in part.model_fields)
     duplicates = [name for name, count in names.items() if count > 1]

@@ -50,25 +50,25 @@ class Document:
         return tree
 
 
-def dotted(path: KeyPath) -> str:
+def dotted_key(path: KeyPath) -> str:
     """Return the dotted name of a path, such as ``TRAIN.OPTIM.LR``.
 
-    >>> dotted(("TRAIN", "BETAS", 0))
+    >>> dotted_key(("TRAIN", "BETAS", 0))
     'TRAIN.BETAS.0'
     """
     return ".".join(str(part) for part in path)
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tree of values that are given by dotted keys.
 
-    >>> nested({"TRAIN.EMA": 0.9, "TRAIN.OPTIM.LR": 1e-3})
+    >>> unflatten({"TRAIN.EMA": 0.9, "TRAIN.OPTIM.LR": 1e-3})
     {'TRAIN': {'EMA': 0.9, 'OPTIM': {'LR': 0.001}}}
     """
     return Document({tuple(key.split(".")): value for key, value in values.items()}, {}).tree
 
 
-def document_of(tree: Mapping[str, Any], location: str) -> Document:
+def document_from_tree(tree: Mapping[str, Any], location: str) -> Document:
     """Convert a tree without a file, such as a command line's values; all keys have one place."""
     values = dict(leaves(tree))
     locations = {}
@@ -141,7 +141,8 @@ def _places(node: Node, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str
         line = start.start_mark.line + 1
         if key in lines:
             raise ConfigError(
-                f"{name}: key {dotted((*path, key))} is given twice, at line {lines[key]} and at "
+                f"{name}: key {dotted_key((*path, key))} is given twice, at line {lines[key]} and "
+                "at "
                 f"line {line}; put everything under one"
             )
         lines[key] = line
@@ -152,15 +153,15 @@ def _places(node: Node, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str
 def overlay(lower: Document, upper: Document) -> Document:
     """Merge ``upper`` over ``lower``: sections are merged, everything else is replaced.
 
-    >>> lower = document_of({"A": {"B": 32, "C": "c"}}, "lower")
-    >>> overlay(lower, document_of({"A": {"B": 8}}, "upper")).tree
+    >>> lower = document_from_tree({"A": {"B": 32, "C": "c"}}, "lower")
+    >>> overlay(lower, document_from_tree({"A": {"B": 8}}, "upper")).tree
     {'A': {'C': 'c', 'B': 8}}
     """
     kept = {path: value for path, value in lower.values.items() if path not in upper.values}
     return Document(kept | upper.values, lower.locations | upper.locations)
 
 
-def read_overrides(words: Sequence[str]) -> Document:
+def parse_config_words(words: Sequence[str]) -> Document:
     """Read the words of ``--config`` as a document; later ones override earlier ones.
 
     Args:
@@ -170,7 +171,7 @@ def read_overrides(words: Sequence[str]) -> Document:
     Raises:
         ConfigError: if a word is neither.
 
-    >>> read_overrides(["GPUS=0", '{"DATA": {"K": 8}}', "DATA.ROOT=/x"]).tree
+    >>> parse_config_words(["GPUS=0", '{"DATA": {"K": 8}}', "DATA.ROOT=/x"]).tree
     {'GPUS': 0, 'DATA': {'K': 8, 'ROOT': '/x'}}
     """
     origin = "--config"
@@ -178,7 +179,7 @@ def read_overrides(words: Sequence[str]) -> Document:
     for word in words:
         if word.startswith("{"):
             try:
-                layer = document_of(json.loads(word), origin)
+                layer = document_from_tree(json.loads(word), origin)
             except ValueError as error:
                 raise ConfigError(
                     f"{origin} {word}: no JSON ({error}); expected KEY=VALUE or a JSON mapping"
@@ -207,5 +208,5 @@ def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document
                 f"{origin} {override!r}: expected KEY=value, for example TRAIN.BATCH_SIZE=2"
             )
         value = parse_yaml(f"value: {text}", f"{origin} {override}").tree["value"]
-        result = overlay(result, document_of(nested({".".join(keys): value}), origin))
+        result = overlay(result, document_from_tree(unflatten({".".join(keys): value}), origin))
     return result

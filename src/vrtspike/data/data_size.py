@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.data.data_source import DataSource
-from vrtspike.data.manifests import surveyed
+from vrtspike.data.manifests import surveyed_sequences
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.recordings import find_recordings, sequence_sensor
 from vrtspike.data.raw.survey import survey_files
-from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.layout import StoreContents
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.images import read_rgb
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 GB = 1e9
@@ -50,7 +50,7 @@ class DataSize:
     def store_bytes(self, options: StoreOptions) -> int:
         """Return bytes on the disk of the stores of all splits."""
         steps = min(self.recorded_steps, self.spike_frames + 2 * options.context)
-        frame = StoreLayout(("0",), (steps,), self.rgb_size, self.spike_size, options.bins)
+        frame = StoreContents(("0",), (steps,), self.rgb_size, self.spike_size, options.bins)
         shrunk = {"voxels": _VOXEL_SHRINKAGE}
         frame_bytes = 0.0
         for name, shape in frame.shapes.items():
@@ -76,7 +76,7 @@ def measure_data(data_source: DataSource) -> DataSize:
     for sequence in data_survey["sequences"]:
         sequences[sequence["split"]] += 1
         frames[sequence["split"]] += sequence["frames"]
-    files = files_by_sequence[surveyed(data_survey)[0]]
+    files = files_by_sequence[surveyed_sequences(data_survey)[0]]
     root = Path(data_source.root)
     height, width, _ = read_rgb(root / next(iter(files.sharp.values()))).shape
     sensor = None

@@ -119,11 +119,11 @@ class Acceptance(TypedDict):
 
 
 class StoreManifest(TypedDict):
-    """A store: its layout (:class:`vrtspike.data.store.layout.StoreLayout`) and contents.
+    """A store: its layout (:class:`vrtspike.data.store.layout.StoreContents`) and contents.
 
     ``files`` and ``bytes`` are the number and size of its files; ``histogram`` has the number of
     voxels by steps of the bin and count; ``gain`` is null without spikes. The options of the store
-    are further entries (:class:`vrtspike.settings.stores.StoreOptions`).
+    are further entries (:class:`vrtspike.deblurring_settings.stores.StoreOptions`).
     """
 
     schema: int
@@ -155,7 +155,7 @@ class ShardEntry(TypedDict):
     store: NotRequired[list[int]]
 
 
-class Shard(TypedDict):
+class ShardManifest(TypedDict):
     """The results of the sequences of a shard, by ``<split>/<name>``."""
 
     schema: int
@@ -170,7 +170,7 @@ class StatisticsEntry(TypedDict):
     count: int
 
 
-class StoredSequence(TypedDict):
+class StoredSequenceEntry(TypedDict):
     """A sequence of a data set; ``limits`` are null without spikes, absent in older manifests."""
 
     sequence: str
@@ -182,7 +182,8 @@ class StoredSequence(TypedDict):
 class DatasetContents(TypedDict):
     """A data set: its stores by split, their digest, and the statistics; null without spikes.
 
-    The options of its stores are further entries (:class:`vrtspike.settings.stores.StoreOptions`).
+    The options of its stores are further entries
+    (:class:`vrtspike.deblurring_settings.stores.StoreOptions`).
     """
 
     schema: int
@@ -191,7 +192,7 @@ class DatasetContents(TypedDict):
     statistics: StatisticsEntry | None
     excluded: Faults
     overlaps: dict[str, str]
-    splits: dict[str, list[StoredSequence]]
+    splits: dict[str, list[StoredSequenceEntry]]
     held_out: list[str]
     digest: str
 
@@ -200,8 +201,8 @@ SURVEY = ManifestKind[Survey]("survey", 1, "survey")
 INGESTED = ManifestKind[IngestManifest]("ingest manifest", 6, "ingest")
 ACCEPTED = ManifestKind[Acceptance]("acceptance", 2, "accept")
 STORE = ManifestKind[StoreManifest]("store manifest", 4, "voxelize")
-INGEST_SHARD = ManifestKind[Shard]("shard of checked sequences", 1, "ingest")
-STORE_SHARD = ManifestKind[Shard]("shard of stores", 1, "voxelize")
+INGEST_SHARD = ManifestKind[ShardManifest]("shard of checked sequences", 1, "ingest")
+STORE_SHARD = ManifestKind[ShardManifest]("shard of stores", 1, "voxelize")
 DATASET = ManifestKind[DatasetContents]("data set manifest", 4, "statistics")
 
 
@@ -244,6 +245,6 @@ def manifest_paths(folder: str | Path, sequences: Iterable[str]) -> list[Path]:
     return [Path(folder) / f"{sequence}.json" for sequence in sequences]
 
 
-def surveyed(survey: Survey) -> list[str]:
+def surveyed_sequences(survey: Survey) -> list[str]:
     """Return the sequences of a survey, each as ``<split>/<name>``."""
     return [f"{entry['split']}/{entry['name']}" for entry in survey["sequences"]]

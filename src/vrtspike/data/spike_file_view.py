@@ -25,7 +25,7 @@ from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.recordings import find_sensor
 from vrtspike.data.raw.spikes import count_steps
-from vrtspike.data.video import video_file
+from vrtspike.data.video import video_writer
 from vrtspike.io.images import read_gray
 from vrtspike.plotting.drawing import drawn_figure
 from vrtspike.system.errors import DataError
@@ -68,7 +68,7 @@ class SpikeFileView:
     @cached_property
     def rate(self) -> NDArray[np.float64]:
         """Mean spikes of each pixel and step, (h, w), 0 to 1."""
-        return self.spikes.picture().astype(np.float64) / len(self.spikes)
+        return self.spikes.count_image().astype(np.float64) / len(self.spikes)
 
     @property
     def window_steps(self) -> int:
@@ -77,7 +77,7 @@ class SpikeFileView:
 
     def window(self, first: int) -> NDArray[np.float64]:
         """Return the mean of the sliding window from a step on, (h, w), 0 to 1."""
-        spikes = self.spikes.picture(first, first + self.window_steps)
+        spikes = self.spikes.count_image(first, first + self.window_steps)
         return spikes.astype(np.float64) / self.window_steps
 
 
@@ -305,7 +305,7 @@ def _draw_curves(axes: Any, view: SpikeFileView) -> None:  # noqa: ANN401
     other.grid(visible=False)
 
 
-def film_spikes(view: SpikeFileView, path: Path) -> None:
+def write_spike_video(view: SpikeFileView, path: Path) -> None:
     """Write a video of a window of :data:`WINDOW` steps that slides over the spikes.
 
     Args:
@@ -314,7 +314,7 @@ def film_spikes(view: SpikeFileView, path: Path) -> None:
     """
     white = _white(view.rate)
     factor = max(1, VIDEO_WIDTH // view.spikes.columns)
-    with video_file(path) as append:
+    with video_writer(path) as append:
         for first in range(len(view.spikes) - view.window_steps + 1):
             gray = np.clip(view.window(first) / white * 255, 0, 255).round().astype(np.uint8)
             large = gray.repeat(factor, axis=0).repeat(factor, axis=1)

@@ -22,11 +22,11 @@ from vrtspike.analysis.comparisons.quality_tables import (
 from vrtspike.analysis.evaluation_files import NOT_COUNTED, NOT_COUNTED_NOTE, reasons_not_to_count
 from vrtspike.config.seed_names import split_seed
 from vrtspike.deblurring.training_cost import forward_gflop
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.io.files import atomic_write_text
 from vrtspike.plotting.markdown_tables import markdown_table
 from vrtspike.plotting.pages import Table, note_lines, table_texts, write_page
-from vrtspike.settings import Settings
 
 COLUMNS = {
     "model": "model",
@@ -104,7 +104,7 @@ def _rows(name: str, seeds: Sequence[EvaluatedRun]) -> list[dict[str, object]]:
         notes.append(f"mean of {len(seeds)} seeds")
     gflops = None
     has_spikes = False
-    if isinstance(settings, Settings):
+    if isinstance(settings, DeblurringSettings):
         gflops = forward_gflop(name, settings)
         has_spikes = settings.MODEL.USE_SPIKE
     common = {

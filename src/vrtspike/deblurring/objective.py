@@ -13,11 +13,11 @@ from torch import nn
 from vrtspike.data.clips.batches import ClipBatch, prepare_batch
 from vrtspike.data.clips.samples import Sample
 from vrtspike.data.rgb_images import to_uint8
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
 from vrtspike.evaluation.comparison_pictures import comparison
 from vrtspike.losses.charbonnier import charbonnier
-from vrtspike.losses.term import Term
-from vrtspike.metrics.metric import ImageMetric, Score
+from vrtspike.losses.term import LossTerm
+from vrtspike.metrics.metric import ImageMetric, MetricFunction
 from vrtspike.monitoring.timing import section
 from vrtspike.training.objectives import Objective
 
@@ -38,13 +38,13 @@ class DeblurringObjective(Objective):
 
     def __init__(
         self,
-        statistics: Statistics | None,
-        terms: Sequence[Term],
-        scores: Mapping[ImageMetric, Score],
+        statistics: VoxelStatistics | None,
+        terms: Sequence[LossTerm],
+        scores: Mapping[ImageMetric, MetricFunction],
         teacher: nn.Module | None = None,
         teacher_weight: float = 1.0,
     ) -> None:
-        temporal = [metric.name for metric in scores if metric.of_motion]
+        temporal = [metric.name for metric in scores if metric.measures_motion]
         if temporal:
             raise ValueError(f"{', '.join(temporal)}: expected metrics of single frames")
         self.metric = next(iter(scores)).name
@@ -111,7 +111,7 @@ class DeblurringObjective(Objective):
             means[metric.name] = float(np.mean(values))
         return means
 
-    def size(self, batch: ClipBatch) -> tuple[int, int]:
+    def batch_counts(self, batch: ClipBatch) -> tuple[int, int]:
         """Return the numbers of clips and of frames."""
         clips, frames = batch.blur.shape[:2]
         return clips, clips * frames

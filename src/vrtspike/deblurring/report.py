@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vrtspike.analysis.evaluation_files import Summary
+from vrtspike.analysis.evaluation_files import EvaluationSummary
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Metric
-from vrtspike.deblurring.alignment_part import alignment_part
+from vrtspike.deblurring.alignment_section import alignment_part
+from vrtspike.deblurring_settings import require_deblurring_settings
 from vrtspike.metrics.metric import ImageMetric
 from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, TableRow
 from vrtspike.reporting.task_report import CardWords, ExampleKinds, TaskReport
 from vrtspike.restoration.page.gallery import GALLERY
-from vrtspike.settings import deblurring_settings
 
 _SPIKES_ALONE = "spikes alone"
 _WHY_SPIKES_WIN = (
@@ -44,15 +44,15 @@ class DeblurringReport(TaskReport):
     values_note = "The metrics above are of whole test frames."
     examples = ExampleKinds(GALLERY, truth="sharp", gray=frozenset({"spikes"}))
 
-    def frames_detail(self, summary: Summary) -> str:
+    def frames_detail(self, summary: EvaluationSummary) -> str:
         """Return the folder of the blurry frames, if the summary names one."""
         folder = summary.get("blur_dir")
         return f", blurry ones of {folder}" if folder else ""
 
-    def extra_reference(self, metric: Metric, summary: Summary) -> ExtraReference:
+    def extra_reference(self, metric: Metric, summary: EvaluationSummary) -> ExtraReference:
         """Return the metrics of pictures from spikes alone, which the sensor sees in grey."""
         alone = summary.get("spikes_alone") or {}
-        is_of_color = not isinstance(metric, ImageMetric) or metric.of_color
+        is_of_color = not isinstance(metric, ImageMetric) or metric.is_color_sensitive
         return {
             "title": _SPIKES_ALONE,
             "qualifier": "grey" if is_of_color else "",
@@ -60,7 +60,7 @@ class DeblurringReport(TaskReport):
             "mean": alone.get(metric.name),
         }
 
-    def notes(self, summary: Summary) -> list[str]:
+    def notes(self, summary: EvaluationSummary) -> list[str]:
         """Return the note on the pictures from spikes alone, if the summary has one."""
         note = summary.get("spikes_alone_note", "")
         if not note:
@@ -87,8 +87,8 @@ class DeblurringReport(TaskReport):
         """Name the frames whose crops were validated, which DATA.VALIDATION selects."""
         names: dict[str, list[str]] = {}
         for name, settings in runs.items():
-            if settings.untrained_weights is None:
-                frames = _VALIDATED[deblurring_settings(settings).DATA.VALIDATION]
+            if settings.unchanged_weights is None:
+                frames = _VALIDATED[require_deblurring_settings(settings).DATA.VALIDATION]
                 names.setdefault(frames, []).append(name)
         if not names:
             return ""
@@ -99,7 +99,7 @@ class DeblurringReport(TaskReport):
 
     def card(self, settings: RunSettings) -> CardWords:
         """Return the words of a model card, which mention spikes if the model uses them."""
-        if deblurring_settings(settings).MODEL.USE_SPIKE:
+        if require_deblurring_settings(settings).MODEL.USE_SPIKE:
             return CardWords(
                 pipeline="image-to-image",
                 tags=("deblurring", "spike-camera"),

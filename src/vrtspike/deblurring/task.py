@@ -10,29 +10,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrtspike.config.tasks import OWN_PROTOCOL, FrameKeys
+from vrtspike.config.tasks import DEFAULT_PROTOCOL, FrameKeys
 from vrtspike.data.manifests import DATASET
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.backbone_weights import BACKBONES
 from vrtspike.io.manifests import read_manifest
 from vrtspike.metrics.registry import METRICS as METRICS
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.named_models import pretrained_file
-from vrtspike.settings import Settings
 
 if TYPE_CHECKING:
-    from vrtspike.analysis.advice.task_advice import TaskAdvice
+    from vrtspike.analysis.diagnosis.task_advice import TaskAdvice
     from vrtspike.reporting.task_report import TaskReport
     from vrtspike.runs.evaluation_job import EvaluationJob
     from vrtspike.runs.identity import RunIdentity
-    from vrtspike.training.distributed import Ranks
+    from vrtspike.training.distributed import DistributedContext
     from vrtspike.training.objectives import TrainingParts
-    from vrtspike.training.workers import Workers
+    from vrtspike.training.workers import WorkerCounts
 
-SETTINGS = Settings
+SETTINGS = DeblurringSettings
 FRAME_KEYS = FrameKeys(variants=("blur_dir",), encodings=("bins",))
 
 
-def data_folder(settings: Settings) -> str:
+def data_folder(settings: DeblurringSettings) -> str:
     """Return the folder of a data set and of the bins of its voxel grids."""
     return f"{settings.dataset_name}/k{settings.DATA.NUM_VOXEL_BINS}"
 
@@ -46,7 +46,7 @@ def dataset_digest(manifest_path: Path) -> str:
     return read_manifest(manifest_path, DATASET)["digest"]
 
 
-def require_data(manifest_path: Path, settings: Settings) -> None:
+def require_data(manifest_path: Path, settings: DeblurringSettings) -> None:
     """Reject data that a training or its evaluation cannot use.
 
     Rejected are data without spikes if the model or its teacher needs them, with other voxels than
@@ -62,21 +62,21 @@ def require_data(manifest_path: Path, settings: Settings) -> None:
     from vrtspike.deblurring.trained_models import require_fitting_start, require_fitting_teacher
 
     manifest = load_dataset(manifest_path)
-    if settings.untrained_weights is None:
+    if settings.unchanged_weights is None:
         manifest.with_validation_split(settings.DATA)
     require_spikes(str(manifest_path), manifest.statistics is not None, settings)
     require_fitting_start(settings)
     if settings.TRAIN.DISTILL is not None:
         require_fitting_teacher(Path(settings.TRAIN.DISTILL.TEACHER), manifest, settings)
     for name in settings.TEST.PROTOCOL:
-        if name != OWN_PROTOCOL:
+        if name != DEFAULT_PROTOCOL:
             # Imported here only, because it imports PyTorch.
             from vrtspike.evaluation.protocols import PROTOCOLS
 
             PROTOCOLS[name].require_blur(manifest.blur_dir, str(manifest_path))
 
 
-def training_weights(settings: Settings) -> dict[str, Path]:
+def training_weights(settings: DeblurringSettings) -> dict[str, Path]:
     """Return the files of weights that a training reads, by key."""
     model = settings.MODEL
     files: dict[str, str | Path | None] = {}
@@ -91,7 +91,7 @@ def training_weights(settings: Settings) -> dict[str, Path]:
     return {key: Path(path) for key, path in files.items() if path is not None}
 
 
-def evaluation_weights(settings: Settings) -> dict[str, Path]:
+def evaluation_weights(settings: DeblurringSettings) -> dict[str, Path]:
     """Return the files that an evaluation reads besides the trained weights, by key."""
     files = {}
     for name in settings.TEST.METRICS:
@@ -101,14 +101,14 @@ def evaluation_weights(settings: Settings) -> dict[str, Path]:
     return files
 
 
-def statistics(settings: Settings, manifest_path: Path) -> Mapping[str, Any]:
+def statistics(settings: DeblurringSettings, manifest_path: Path) -> Mapping[str, Any]:
     """Return the statistics that standardise the spikes of a run."""
     from vrtspike.data.clips.run_statistics import run_statistics
 
     return run_statistics(settings, manifest_path)
 
 
-def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> TrainingParts:
+def build(run: RunIdentity, ranks: DistributedContext, workers: WorkerCounts) -> TrainingParts:
     """Build model, objective and batches for one process of a training."""
     from vrtspike.deblurring.training_parts import build_training_parts
 
@@ -123,9 +123,9 @@ def evaluate(job: EvaluationJob) -> list[str]:
     return summary_lines(evaluate_run(job))
 
 
-def advice(settings: Settings) -> TaskAdvice:
+def advice(settings: DeblurringSettings) -> TaskAdvice:
     """Return the keys and words of deblurring in the advice on a run."""
-    from vrtspike.deblurring.advice.runs import DeblurringAdvice
+    from vrtspike.deblurring.advice.run_advice import DeblurringAdvice
 
     return DeblurringAdvice(settings)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
 from vrtspike.data.clips.requirements import require_spikes
 from vrtspike.data.clips.run_statistics import read_run_statistics, training_statistics
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
+from vrtspike.deblurring_settings.differences import differing_model_keys
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.runs.file_names import STATISTICS
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import pretrained_file
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.differences import differing_model_keys
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError, RunError
 
 TEACHER = "TRAIN.DISTILL.TEACHER"
@@ -21,7 +21,7 @@ _NO_SHAPE = ("MODEL.TYPE", "MODEL.USE_SPIKE")
 """Keys of every model that change the network but not the shapes of its weights."""
 
 
-def require_fitting_start(settings: Settings) -> None:
+def require_fitting_start(settings: DeblurringSettings) -> None:
     """Reject a preset whose network or inputs differ from those of MODEL.PRETRAINED.
 
     Shapes are compared when the weights are loaded.
@@ -35,7 +35,7 @@ def require_fitting_start(settings: Settings) -> None:
         return
     folder = pretrained_file(start).parent
     trained = RunIdentity.read(folder).settings
-    if not isinstance(trained, Settings):
+    if not isinstance(trained, DeblurringSettings):
         raise ConfigError(
             f"MODEL.PRETRAINED {start}: a run of TASK {trained.TASK}, expected one of the "
             "deblurring"
@@ -45,7 +45,7 @@ def require_fitting_start(settings: Settings) -> None:
     faults = [differing[name] for name in names if name in differing]
     if settings.MODEL.USE_SPIKE and trained.MODEL.USE_SPIKE:
         norm = settings.DATA.NORM
-        options = StoreOptions.of(settings.DATA)
+        options = StoreOptions.from_settings(settings.DATA)
         faults += voxel_differences(folder, trained, options, norm.MEAN, norm.STD)
     if faults:
         raise ConfigError(
@@ -54,7 +54,9 @@ def require_fitting_start(settings: Settings) -> None:
         )
 
 
-def require_fitting_teacher(folder: Path, manifest: DatasetManifest, settings: Settings) -> None:
+def require_fitting_teacher(
+    folder: Path, manifest: DatasetManifest, settings: DeblurringSettings
+) -> None:
     """Reject a teacher whose spikes or voxels differ from those of the data set.
 
     Args:
@@ -66,14 +68,14 @@ def require_fitting_teacher(folder: Path, manifest: DatasetManifest, settings: S
         ConfigError: naming the teacher, the keys and both values.
         RunError: if the statistics of the teacher are missing or damaged.
     """
-    teacher = deblurring_settings(RunIdentity.read(folder).settings)
+    teacher = require_deblurring_settings(RunIdentity.read(folder).settings)
     title = f"{manifest.path}, with {TEACHER} {folder}"
     require_spikes(title, manifest.statistics is not None, teacher)
     if not teacher.MODEL.USE_SPIKE:
         return
     statistics = training_statistics(settings, manifest)
     assert statistics is not None, "data and a start without spikes are refused"
-    options = StoreOptions.of(settings.DATA)
+    options = StoreOptions.from_settings(settings.DATA)
     faults = voxel_differences(folder, teacher, options, statistics.mean, statistics.std)
     if faults:
         raise ConfigError(
@@ -83,7 +85,11 @@ def require_fitting_teacher(folder: Path, manifest: DatasetManifest, settings: S
 
 
 def voxel_differences(
-    folder: Path, trained: Settings, options: StoreOptions, mean: float | None, std: float | None
+    folder: Path,
+    trained: DeblurringSettings,
+    options: StoreOptions,
+    mean: float | None,
+    std: float | None,
 ) -> list[str]:
     """Compare the voxels that a trained model expects with those of a preset.
 
@@ -108,7 +114,7 @@ def voxel_differences(
         )
     lines = []
     preset = options.by_key
-    for key, value in StoreOptions.of(trained.DATA).by_key.items():
+    for key, value in StoreOptions.from_settings(trained.DATA).by_key.items():
         if preset[key] != value:
             lines.append(f"{key} is {value} there, {preset[key]} here")
     norms = {"MEAN": (statistics.mean, mean), "STD": (statistics.std, std)}

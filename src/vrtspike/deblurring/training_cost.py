@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import json_digest, read_json
-from vrtspike.settings import Settings
 from vrtspike.training.flops import TRAINING_FACTOR
 from vrtspike.training.optimizers import count_steps
 
@@ -35,7 +35,7 @@ def counted_costs() -> Mapping[str, Any]:
     return read_json(COSTS_FILE)
 
 
-def state_bytes(parameters: int, settings: Settings) -> int:
+def state_bytes(parameters: int, settings: DeblurringSettings) -> int:
     """Compute the bytes of weights, gradients, the optimiser's moments and the moving average.
 
     Args:
@@ -73,14 +73,14 @@ class ClipCost:
     parameters: int
 
 
-def model_digest(settings: Settings) -> str:
+def model_digest(settings: DeblurringSettings) -> str:
     """Return a digest of the network of a preset, independent of its initial weights."""
     exclude: dict[str, Any] = {"PRETRAINED": True, "VRT": {"PRETRAINED", "SPYNET"}}
     exclude |= dict.fromkeys(settings.MODEL.keys_of_other_networks, True)
     return json_digest(settings.MODEL.model_dump(mode="json", exclude=exclude))
 
 
-def clip_cost(name: str, settings: Settings, side: int | None = None) -> ClipCost | None:
+def clip_cost(name: str, settings: DeblurringSettings, side: int | None = None) -> ClipCost | None:
     """Estimate the cost of a clip of a preset.
 
     Args:
@@ -113,7 +113,7 @@ FRAME_SIDE = 256
 """Side of the frame of :func:`forward_gflop` in pixels, as in most published counts."""
 
 
-def forward_gflop(name: str, settings: Settings) -> float | None:
+def forward_gflop(name: str, settings: DeblurringSettings) -> float | None:
     """Estimate GFLOP of the forward pass for a frame of 256 x 256 pixels.
 
     Args:
@@ -160,7 +160,7 @@ class TrainingCost:
 
 
 def training_cost(
-    name: str, settings: Settings, sequences: int, frames: int, gpus: int
+    name: str, settings: DeblurringSettings, sequences: int, frames: int, gpus: int
 ) -> TrainingCost | None:
     """Estimate the cost of training a preset.
 

@@ -12,44 +12,46 @@ from torch import nn
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import HELD_OUT, DatasetManifest, load_dataset
 from vrtspike.data.clips.run_statistics import training_statistics
-from vrtspike.data.clips.shuffled import ShuffledSpikesDataset
+from vrtspike.data.clips.shuffled_spikes import ShuffledSpikesDataset
 from vrtspike.data.store.reading import cache_share
 from vrtspike.deblurring.objective import DeblurringObjective
-from vrtspike.losses.registry import build_terms
-from vrtspike.metrics.metric import ImageMetric, Score
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
+from vrtspike.deblurring_settings.schema import VALIDATION_METRICS
+from vrtspike.deblurring_settings.train import DeblurringTrainSettings
+from vrtspike.losses.registry import build_loss_terms
+from vrtspike.metrics.metric import ImageMetric, MetricFunction
 from vrtspike.metrics.registry import METRICS
 from vrtspike.models import Restorer, build_model
 from vrtspike.models.restorer import BACKBONE, FLOW
-from vrtspike.restoration.restore import load_model
+from vrtspike.restoration.tiled_inference import load_model
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.schema import VALIDATION_METRICS
-from vrtspike.settings.train import DeblurringTrainSettings
 from vrtspike.system.errors import RunError, UserError
 from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
-from vrtspike.training.distributed import Ranks
+from vrtspike.training.distributed import DistributedContext
 from vrtspike.training.objectives import TrainingParts
-from vrtspike.training.optimizers import OTHERS
-from vrtspike.training.workers import Workers
+from vrtspike.training.optimizers import DEFAULT_GROUP
+from vrtspike.training.workers import WorkerCounts
 
 T = TypeVar("T")
 
 
-def build_training_parts(run: RunIdentity, ranks: Ranks, workers: Workers) -> TrainingParts:
+def build_training_parts(
+    run: RunIdentity, ranks: DistributedContext, workers: WorkerCounts
+) -> TrainingParts:
     """Build model, objective and batches of a run, for one of its processes.
 
     Raises:
         UserError: if the data, weights or settings cannot be used; the same on all processes if it
             concerns all of them.
     """
-    settings = deblurring_settings(run.settings)
+    settings = require_deblurring_settings(run.settings)
     manifest = load_dataset(run.dataset)
     model = build_training_model(settings).to(ranks.device)
     objective = build_objective(settings, manifest, ranks.device)
     training: ShuffledBatches | NoBatches = NoBatches()
     validation: ValidationBatches | None = None
-    if settings.untrained_weights is None:
+    if settings.unchanged_weights is None:
         training = training_batches(settings, manifest, workers, ranks)
         validation = validation_batches(settings, manifest, workers, ranks)
     return TrainingParts(
@@ -58,29 +60,29 @@ def build_training_parts(run: RunIdentity, ranks: Ranks, workers: Workers) -> Tr
         training,
         validation,
         note=model.describe(),
-        rate_factors=_of_groups(rate_factors(settings.TRAIN), model),
+        lr_factors=_of_groups(lr_factors(settings.TRAIN), model),
         frozen_steps=_of_groups({FLOW: settings.TRAIN.FREEZE_FLOW_STEPS or 0}, model),
-        half_weights=model.half_weights,
+        half_precision_weights=model.half_precision_weights,
     )
 
 
-def rate_factors(train: DeblurringTrainSettings) -> dict[str, float]:
+def lr_factors(train: DeblurringTrainSettings) -> dict[str, float]:
     """Return the factors of the learning rate by group of parameters.
 
     The factor of the flow multiplies the rate of the backbone, as in VRT's training.
     """
     factors = train.OPTIM.LR_FACTORS
     flow = factors.BACKBONE * factors.FLOW
-    return {OTHERS: factors.NEW, BACKBONE: factors.BACKBONE, FLOW: flow}
+    return {DEFAULT_GROUP: factors.NEW, BACKBONE: factors.BACKBONE, FLOW: flow}
 
 
 def _of_groups(values: Mapping[str, T], model: Restorer) -> dict[str, T]:
     """Return the values of the groups of parameters that a model has."""
-    groups = {OTHERS, *model.rate_groups()}
+    groups = {DEFAULT_GROUP, *model.lr_groups()}
     return {group: value for group, value in values.items() if group in groups}
 
 
-def build_training_model(settings: Settings) -> Restorer:
+def build_training_model(settings: DeblurringSettings) -> Restorer:
     """Build the model of a preset for training; freeze parameters that its clips never use.
 
     A clip of one frame has no neighbours and uses neither flow nor alignment. Processes that
@@ -88,14 +90,14 @@ def build_training_model(settings: Settings) -> Restorer:
     """
     model = build_model(settings)
     if settings.DATA.CLIP_LEN == 1:
-        unused = set(model.rate_groups().get(FLOW, ()))
+        unused = set(model.lr_groups().get(FLOW, ()))
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name not in unused)
     return model
 
 
 def build_objective(
-    settings: Settings, manifest: DatasetManifest, device: torch.device
+    settings: DeblurringSettings, manifest: DatasetManifest, device: torch.device
 ) -> DeblurringObjective:
     """Build the deblurring objective of a preset, with its losses and its teacher.
 
@@ -103,8 +105,8 @@ def build_objective(
         UserError: if weights that a loss or a metric needs, or the teacher, are missing.
     """
     weights = Path(settings.WEIGHTS.DIR)
-    terms = build_terms(settings.LOSS, weights, device)
-    scores: dict[ImageMetric, Score] = {
+    terms = build_loss_terms(settings.LOSS, weights, device)
+    scores: dict[ImageMetric, MetricFunction] = {
         METRICS[name]: METRICS[name].load(weights, device) for name in VALIDATION_METRICS
     }
     statistics = training_statistics(settings, manifest)
@@ -122,7 +124,7 @@ def load_teacher(folder: Path, device: torch.device) -> nn.Module:
         RunError: if it is missing or damaged.
     """
     try:
-        settings = deblurring_settings(RunIdentity.read(folder).settings)
+        settings = require_deblurring_settings(RunIdentity.read(folder).settings)
         model = load_model(folder / WEIGHTS, settings, device)
     except UserError as error:
         raise RunError(
@@ -134,7 +136,10 @@ def load_teacher(folder: Path, device: torch.device) -> nn.Module:
 
 
 def training_batches(
-    settings: Settings, manifest: DatasetManifest, workers: Workers, ranks: Ranks
+    settings: DeblurringSettings,
+    manifest: DatasetManifest,
+    workers: WorkerCounts,
+    ranks: DistributedContext,
 ) -> ShuffledBatches:
     """Build the training batches of a preset; in a progressive one, crops grow with the epochs."""
     readers = ranks.local_world_size * max(1, workers.train)
@@ -152,7 +157,10 @@ def training_batches(
 
 
 def validation_batches(
-    settings: Settings, manifest: DatasetManifest, workers: Workers, ranks: Ranks
+    settings: DeblurringSettings,
+    manifest: DatasetManifest,
+    workers: WorkerCounts,
+    ranks: DistributedContext,
 ) -> ValidationBatches:
     """Build the validation batches of this process: centred crops of the validation split."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.TEST_SPLIT
@@ -162,6 +170,6 @@ def validation_batches(
     return ValidationBatches(clips, settings, workers, ranks)
 
 
-def _clip_dataset(settings: Settings) -> type[ClipDataset]:
+def _clip_dataset(settings: DeblurringSettings) -> type[ClipDataset]:
     """Return the class of the clips that a preset's model takes."""
-    return ShuffledSpikesDataset if settings.MODEL.gives_other_spikes else ClipDataset
+    return ShuffledSpikesDataset if settings.MODEL.shuffles_spikes else ClipDataset

@@ -9,16 +9,23 @@ from pathlib import Path
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import COMPARISON_PICTURES, EXAMPLES, VIDEOS, Summary
+from vrtspike.analysis.evaluation_files import (
+    COMPARISON_PICTURES,
+    EXAMPLES,
+    VIDEOS,
+    EvaluationSummary,
+)
 from vrtspike.data.clips.dataset_manifest import SequenceEntry, load_fitting_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
-from vrtspike.data.video import video_file
+from vrtspike.data.video import video_writer
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
+from vrtspike.deblurring_settings.evaluation import SpikesAloneName
 from vrtspike.evaluation.comparison_pictures import comparison
 from vrtspike.evaluation.examples import Examples
 from vrtspike.evaluation.means import ranking_metric
-from vrtspike.evaluation.measure import FrameReferences, FrameRow, Scores, measured_frames
+from vrtspike.evaluation.measure import FrameReferences, FrameRow, MetricFunctions, measured_frames
 from vrtspike.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from vrtspike.evaluation.summary import write_deblurring_results
 from vrtspike.io.files import replaced_folder
@@ -30,14 +37,12 @@ from vrtspike.restoration.inputs.clip_source import (
     stored_blurry_frame,
     stored_sharp_frame,
 )
-from vrtspike.restoration.restore import load_model, torch_tile_model
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
+from vrtspike.restoration.tiled_inference import load_model, torch_tile_model
 from vrtspike.runs.evaluation_job import EvaluationJob
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.evaluation import SpikesAloneName
 
 
-def evaluate_run(job: EvaluationJob) -> Summary:
+def evaluate_run(job: EvaluationJob) -> EvaluationSummary:
     """Restore the test split with a run's weights, measure it, and write every result.
 
     Args:
@@ -54,14 +59,14 @@ def evaluate_run(job: EvaluationJob) -> Summary:
         RunError: if the weights belong to another model, or the statistics beside them or weights
             that a metric needs are missing.
     """
-    settings = deblurring_settings(job.run.settings)
+    settings = require_deblurring_settings(job.run.settings)
     manifest = load_fitting_dataset(job.manifest_path, settings)
     entries = manifest.split(settings.DATA.TEST_SPLIT)
     protocols = [PROTOCOLS[name] for name in settings.TEST.PROTOCOL]
     for protocol in protocols:
         protocol.require_blur(manifest.blur_dir, str(job.manifest_path))
     weights_dir = Path(settings.WEIGHTS.DIR)
-    scores: dict[EvaluationProtocol, Scores] = {}
+    scores: dict[EvaluationProtocol, MetricFunctions] = {}
     for protocol in protocols:
         metrics = protocol.metrics(settings.TEST.METRICS)
         scores[protocol] = {metric: metric.load(weights_dir, job.device) for metric in metrics}
@@ -87,10 +92,10 @@ def evaluate_run(job: EvaluationJob) -> Summary:
 
 def _measure_split(
     job: EvaluationJob,
-    settings: Settings,
+    settings: DeblurringSettings,
     entries: Sequence[SequenceEntry],
     tile_model: TileModel,
-    scores: Mapping[EvaluationProtocol, Scores],
+    metric_functions: Mapping[EvaluationProtocol, MetricFunctions],
     watch: Stopwatch,
 ) -> list[FrameRow]:
     """Measure all sequences, write their pictures, examples and videos, and return the rows.
@@ -100,7 +105,7 @@ def _measure_split(
         settings: settings of the run.
         entries: the sequences.
         tile_model: the model.
-        scores: the metrics of each protocol; examples are chosen by those of the first.
+        metric_functions: the metrics of each protocol; examples are chosen by those of the first.
         watch: times the model.
     """
     rows: list[FrameRow] = []
@@ -112,7 +117,7 @@ def _measure_split(
         videos = None
         if settings.TEST.SAVE_VIDEO:
             videos = stack.enter_context(replaced_folder(job.output / VIDEOS))
-        main_scores = next(iter(scores.values()))
+        main_scores = next(iter(metric_functions.values()))
         examples = Examples(examples_folder, ranking_metric(list(main_scores)))
         job.progress(0, total)
         for entry in entries:
@@ -120,7 +125,7 @@ def _measure_split(
             references = _stored_references(store, settings.TEST.SPIKES_ALONE)
             source = StoreClipSource(store)
             frames = measured_frames(
-                entry.name, source, references, tile_model, scores, settings, watch
+                entry.name, source, references, tile_model, metric_functions, settings, watch
             )
             video = None if videos is None else videos / f"{entry.name}.mp4"
             for frame_rows in _save_pictures(entry, frames, pictures, examples, video):
@@ -169,7 +174,7 @@ def _save_pictures(
     with ExitStack() as opened:
         append = None
         if video is not None:
-            append = opened.enter_context(video_file(video))
+            append = opened.enter_context(video_writer(video))
         for index, (rows, images) in enumerate(frames):
             is_middle = index == entry.frames // 2
             examples.offer(rows[0], images, middle=is_middle)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from vrtspike.evaluation.measure import KEYS, ImageKind, columns_of
-from vrtspike.evaluation.protocols import Mean
+from vrtspike.evaluation.protocols import MeanUnit
 from vrtspike.io.files import finite_or_null
 from vrtspike.metrics.metric import ImageMetric
 from vrtspike.metrics.psnr import PSNR
@@ -27,7 +27,7 @@ def sequence_means(frames: pd.DataFrame) -> pd.DataFrame:
     return means.reset_index()
 
 
-def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[float, float]:
+def mean_and_error(values: pd.Series, frames: pd.Series, mean: MeanUnit) -> tuple[float, float]:
     """Return the mean of a test set and its standard error, both from the means of its sequences.
 
     Args:
@@ -59,7 +59,7 @@ def mean_and_error(values: pd.Series, frames: pd.Series, mean: Mean) -> tuple[fl
 
 
 def overall_means(
-    sequences: pd.DataFrame, metrics: Iterable[ImageMetric], mean: Mean = "sequences"
+    sequences: pd.DataFrame, metrics: Iterable[ImageMetric], mean: MeanUnit = "sequences"
 ) -> dict[str, dict[str, float | str | None]]:
     """Return means over the sequences of a test set.
 

@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import Image, to_uint8
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.evaluation.protocols import EvaluationProtocol
-from vrtspike.metrics.metric import ImageMetric, Score
+from vrtspike.metrics.metric import ImageMetric, MetricFunction
 from vrtspike.monitoring.timing import Stopwatch
 from vrtspike.restoration.inference.tiling import TileModel
 from vrtspike.restoration.inputs.clip_source import ClipSource, ClipWindow
-from vrtspike.restoration.restore import restore_frames
-from vrtspike.restoration.spikes_alone import in_gray, to_picture
-from vrtspike.settings import Settings
+from vrtspike.restoration.spikes_alone import gray_pair, to_picture
+from vrtspike.restoration.tiled_inference import restore_frames
 from vrtspike.system.cpus import available_cpus
 
 KEYS = ["protocol", "sequence", "frame"]
@@ -44,7 +44,7 @@ FrameImages = Mapping[ImageKind, NDArray[Any]]
 """The images of one frame, all (H, W, 3) RGB of one size. All are uint8, except a restored frame
 under a protocol that does not round."""
 
-Scores = Mapping[ImageMetric, Score]
+MetricFunctions = Mapping[ImageMetric, MetricFunction]
 """Functions that measure each metric, in the order of columns."""
 
 FrameRow = dict[str, Any]
@@ -58,7 +58,7 @@ def columns_of(metric: ImageMetric) -> dict[ImageKind, str]:
 
 
 def measure_images(
-    scores: Scores,
+    metric_functions: MetricFunctions,
     images: FrameImages,
     previous: FrameImages | None,
     threads: ThreadPoolExecutor,
@@ -66,7 +66,7 @@ def measure_images(
     """Return every metric of a frame.
 
     Args:
-        scores: functions that measure each metric.
+        metric_functions: functions that measure each metric.
         images: the images of the frame.
         previous: the same kinds of images of the frame before; None for the first one.
         threads: each metric of an image is measured in one of them.
@@ -76,16 +76,16 @@ def measure_images(
     """
 
     def value(metric: ImageMetric, kind: ImageKind) -> float:
-        score = scores[metric]
+        score = metric_functions[metric]
         reference = REFERENCES[kind]
-        if not metric.of_motion:
+        if not metric.measures_motion:
             return score(images[kind], images[reference])
         if previous is None:
             return math.nan
         return score((previous[kind], images[kind]), (previous[reference], images[reference]))
 
     values = {}
-    for metric in scores:
+    for metric in metric_functions:
         for kind, column in columns_of(metric).items():
             if kind in images:
                 values[column] = threads.submit(value, metric, kind)
@@ -112,8 +112,8 @@ def measured_frames(
     source: ClipSource,
     references: Iterable[FrameReferences],
     tile_model: TileModel,
-    scores: Mapping[EvaluationProtocol, Scores],
-    settings: Settings,
+    metric_functions: Mapping[EvaluationProtocol, MetricFunctions],
+    settings: DeblurringSettings,
     watch: Stopwatch | None = None,
 ) -> Iterator[tuple[list[FrameRow], dict[str, Image]]]:
     """Restore and measure the frames of a sequence.
@@ -126,7 +126,8 @@ def measured_frames(
         source: the input of the model.
         references: the other images of each frame, read one frame at a time.
         tile_model: function that runs the model.
-        scores: the metrics of each protocol; pictures show the frames restored under the first.
+        metric_functions: the metrics of each protocol; pictures show the frames restored under the
+            first.
         settings: ``TEST`` and the length of a clip.
         watch: times the calls of the model under the first protocol; None times nothing.
 
@@ -134,8 +135,8 @@ def measured_frames(
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
     test = settings.TEST
-    tilings = {protocol: protocol.tiling(settings) for protocol in scores}
-    main_tiling = tilings[next(iter(scores))]
+    tilings = {protocol: protocol.tiling(settings) for protocol in metric_functions}
+    main_tiling = tilings[next(iter(metric_functions))]
     streams = {}
     for tiling in dict.fromkeys(tilings.values()):
         model = tile_model
@@ -160,10 +161,10 @@ def measured_frames(
             }
             pictures: dict[str, Image] = dict(images.items())
             if reference.spikes is not None:
-                images["spikes"], images["gray"] = in_gray(reference.spikes, reference.sharp)
+                images["spikes"], images["gray"] = gray_pair(reference.spikes, reference.sharp)
                 pictures["spikes"] = to_picture(reference.spikes)
             rows = []
-            for protocol, measured in scores.items():
+            for protocol, measured in metric_functions.items():
                 image = protocol.image(restored[tilings[protocol]])
                 compared: FrameImages = {**images, "restored": image}
                 keys = {"protocol": protocol.name, "sequence": sequence, "frame": frame}

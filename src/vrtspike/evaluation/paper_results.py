@@ -16,7 +16,7 @@ import pandas as pd
 from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.survey import survey_files
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 PAPER_RESULTS_FILE = Path(__file__).with_suffix(".csv")
@@ -32,17 +32,17 @@ class PaperResult:
         psnr: dB.
         sequences: number of test sequences.
         frames: number of their frames.
-        limit: largest accepted difference of a reproduction, in dB.
+        tolerance: largest accepted difference of a reproduction, in dB.
     """
 
     psnr: float
     sequences: int
     frames: int
-    limit: float = 0.02
+    tolerance: float = 0.02
 
     def is_reproduced_by(self, psnr: float) -> bool:
         """Return True if another PSNR reproduces it."""
-        return abs(psnr - self.psnr) <= self.limit
+        return abs(psnr - self.psnr) <= self.tolerance
 
     def comparison_text(self, psnr: float) -> str:
         """Return the comparison in a sentence.
@@ -53,7 +53,7 @@ class PaperResult:
         side = "within" if self.is_reproduced_by(psnr) else "beyond"
         return (
             f"{self.psnr:.2f} dB expected, found {psnr:.2f} dB, difference "
-            f"{psnr - self.psnr:+.2f} dB: {side} the limit of {self.limit:.2f} dB"
+            f"{psnr - self.psnr:+.2f} dB: {side} the limit of {self.tolerance:.2f} dB"
         )
 
 
@@ -63,7 +63,7 @@ def vrt_on_gopro() -> PaperResult:
     return PaperResult(float(rows["psnr"].to_dict()["VRT"]), sequences=11, frames=1111)
 
 
-def published_vrt_weights(settings: Settings) -> str:
+def published_vrt_weights(settings: DeblurringSettings) -> str:
     """Return the file of VRT's published weights, if weights and frames are complete.
 
     Args:
@@ -78,7 +78,7 @@ def published_vrt_weights(settings: Settings) -> str:
     return str(settings.MODEL.VRT.PRETRAINED)
 
 
-def require_published_weights(settings: Settings) -> None:
+def require_published_weights(settings: DeblurringSettings) -> None:
     """Reject a missing file of VRT's published weights.
 
     Raises:
@@ -94,7 +94,7 @@ def require_published_weights(settings: Settings) -> None:
 
 
 def require_published_frames(
-    settings: Settings, blur_dir: str, expected: PaperResult
+    settings: DeblurringSettings, blur_dir: str, expected: PaperResult
 ) -> list[SequenceFiles]:
     """Return the frames of the test split of a published result, found by their names.
 

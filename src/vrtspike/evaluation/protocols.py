@@ -15,22 +15,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.config.tasks import OWN_PROTOCOL
+from vrtspike.config.tasks import DEFAULT_PROTOCOL
 from vrtspike.data.rgb_images import PEAK, studio_luma, to_uint8
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.evaluation import ProtocolName
 from vrtspike.metrics.lpips import LPIPS
 from vrtspike.metrics.metric import ImageMetric
 from vrtspike.metrics.psnr import PSNR, psnr_of_values
 from vrtspike.metrics.registry import METRICS
 from vrtspike.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
 from vrtspike.restoration.inference.tiling import Tiling, tiling_for
-from vrtspike.settings import Settings
-from vrtspike.settings.evaluation import ProtocolName
 from vrtspike.system.errors import ConfigError
 
 FrameValues: TypeAlias = NDArray[Any]
 """A frame (H, W, 3) in 0..255: uint8, or float64 under a protocol that does not round."""
 
-Mean = Literal["frames", "sequences"]
+MeanUnit = Literal["frames", "sequences"]
 """The units of equal weight in the mean of a test set."""
 
 SsimName = Literal["channels", "y", "3d", "scikit-image"]
@@ -89,11 +89,11 @@ class EvaluationProtocol:
     rounded: bool = True
     clipped: bool = True
     ssim: SsimName = "channels"
-    mean: Mean = "frames"
+    mean: MeanUnit = "frames"
     lpips: bool = False
     unknown: str = ""
 
-    def tiling(self, settings: Settings) -> Tiling:
+    def tiling(self, settings: DeblurringSettings) -> Tiling:
         """Return the tiling of clips, with TEST.TILE for fields that the protocol does not give."""
         return replace(tiling_for(settings), **self.tile)
 
@@ -122,7 +122,7 @@ class EvaluationProtocol:
         Raises:
             ConfigError: if there are none.
         """
-        if self.name == OWN_PROTOCOL:
+        if self.name == DEFAULT_PROTOCOL:
             return [METRICS[name] for name in names]
         metrics: list[ImageMetric] = []
         frames = "8-bit RGB" if self.rounded else "RGB in float, not rounded"
@@ -165,7 +165,7 @@ WHOLE_FRAMES: FixedTiling = {"size": 0, "overlap": 0, "fading": False}
 PROTOCOLS: dict[ProtocolName, EvaluationProtocol] = {
     protocol.name: protocol
     for protocol in (
-        EvaluationProtocol(OWN_PROTOCOL, "docs/metrics.md", mean="sequences", lpips=True),
+        EvaluationProtocol(DEFAULT_PROTOCOL, "docs/metrics.md", mean="sequences", lpips=True),
         EvaluationProtocol(
             "vrt",
             "Liang et al., VRT: A Video Restoration Transformer, IEEE TIP 2024",

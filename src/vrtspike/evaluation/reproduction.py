@@ -8,6 +8,8 @@ import pandas as pd
 import torch
 
 from vrtspike.analysis.evaluation_files import FRAMES, write_table
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.evaluation.measure import FrameReferences, FrameRow, measured_frames
 from vrtspike.evaluation.paper_results import (
     PaperResult,
@@ -19,15 +21,13 @@ from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.models import build_model
 from vrtspike.restoration.inputs.clip_frames import FolderFrames
 from vrtspike.restoration.inputs.input_clip import InputClip
-from vrtspike.restoration.restore import torch_tile_model
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.restoration.tiled_inference import torch_tile_model
 from vrtspike.system.errors import RunError
 from vrtspike.system.progress_bar import ProgressCallback
 
 
 def reproduce_vrt(
-    settings: Settings,
+    settings: DeblurringSettings,
     output: Path,
     device: torch.device,
     progress: ProgressCallback,
@@ -59,7 +59,7 @@ def reproduce_vrt(
     model = build_model(settings).float().eval().to(device)
     tile_model = torch_tile_model(model, None, device)
     root = Path(settings.DATA.ROOT)
-    options = StoreOptions.of(settings.DATA)
+    options = StoreOptions.from_settings(settings.DATA)
     weights_dir = Path(settings.WEIGHTS.DIR)
     metrics = protocol.metrics(("psnr", "ssim"))
     scores = {protocol: {metric: metric.load(weights_dir, device) for metric in metrics}}

@@ -9,16 +9,18 @@ import pandas as pd
 
 from vrtspike.analysis.evaluation_files import (
     METRICS_PAGE,
+    EvaluationSummary,
     ProtocolResults,
-    Summary,
-    chosen_on,
-    trained_on,
+    chosen_on_warning,
+    trained_on_warning,
     worst_frames,
     write_evaluation,
 )
-from vrtspike.config.run_schema import untrained_note
+from vrtspike.config.run_schema import unchanged_weights_note
 from vrtspike.data.clips.dataset_manifest import DatasetManifest
 from vrtspike.data.clips.run_statistics import learned_dataset
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
+from vrtspike.deblurring_settings.evaluation import SpikesAloneName
 from vrtspike.evaluation.means import overall_means, ranking_metric, sequence_means
 from vrtspike.evaluation.measure import columns_of
 from vrtspike.evaluation.protocols import EvaluationProtocol
@@ -29,8 +31,6 @@ from vrtspike.restoration.spikes_alone import definition
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import BUNDLED_NAMES
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.evaluation import SpikesAloneName
 
 
 def write_deblurring_results(
@@ -38,8 +38,8 @@ def write_deblurring_results(
     manifest: DatasetManifest,
     frames: pd.DataFrame,
     measured: Mapping[EvaluationProtocol, Collection[ImageMetric]],
-    facts: Summary,
-) -> Summary:
+    facts: EvaluationSummary,
+) -> EvaluationSummary:
     """Write the page of an evaluation, its tables and its summary, and return the latter.
 
     Args:
@@ -49,7 +49,7 @@ def write_deblurring_results(
         measured: the metrics of each protocol, the main protocol first.
         facts: further entries of the summary.
     """
-    settings = deblurring_settings(job.run.settings)
+    settings = require_deblurring_settings(job.run.settings)
     sequences = sequence_means(frames)
     results = {
         protocol: _protocol_entries(protocol, metrics, sequences, settings)
@@ -59,7 +59,7 @@ def write_deblurring_results(
     main_frames = frames[frames["protocol"] == first.name]
     method = settings.TEST.SPIKES_ALONE
     of_spikes = _spikes_alone_means(results[first])
-    entries: Summary = {
+    entries: EvaluationSummary = {
         "preset": job.run.name,
         "dataset": manifest.name,
         "split": settings.DATA.TEST_SPLIT,
@@ -84,7 +84,7 @@ def _protocol_entries(
     protocol: EvaluationProtocol,
     metrics: Collection[ImageMetric],
     sequences: pd.DataFrame,
-    settings: Settings,
+    settings: DeblurringSettings,
 ) -> ProtocolResults:
     """Return the definition and the means of one protocol.
 
@@ -133,26 +133,28 @@ def _warnings(manifest: DatasetManifest, run: RunIdentity, folder: Path) -> list
         run: the run that trained the weights.
         folder: folder of its published result.
     """
-    data = deblurring_settings(run.settings).DATA
-    start = run.settings.untrained_weights
+    data = require_deblurring_settings(run.settings).DATA
+    start = run.settings.unchanged_weights
     warnings = []
     if start is not None:
         name, digest = learned_dataset(folder)
         is_own = digest == manifest.digest
-        warnings.append(f"{untrained_note(start)}: {_training_data_note(start, name, is_own)}")
+        warnings.append(
+            f"{unchanged_weights_note(start)}: {_training_data_note(start, name, is_own)}"
+        )
         if not is_own:
             return warnings
     elif manifest.digest != run.dataset_digest:
         warnings.append(f"of other data than it was trained on: {manifest.name} has another digest")
-    if run.settings.test_validation:
-        warnings.append(chosen_on("the test split", run.settings.test_validation))
+    if run.settings.validation_on_test_key:
+        warnings.append(chosen_on_warning("the test split", run.settings.validation_on_test_key))
     prefix = f"{data.TEST_SPLIT}/"
     overlaps = {
         name: training for name, training in manifest.overlaps.items() if name.startswith(prefix)
     }
     if overlaps:
         total = len(manifest.split(data.TEST_SPLIT))
-        warnings.append(trained_on(overlaps, total, "DATA.TEST_ON_TRAINING_FRAMES"))
+        warnings.append(trained_on_warning(overlaps, total, "DATA.TEST_ON_TRAINING_FRAMES"))
     return warnings
 
 
@@ -172,7 +174,7 @@ def _training_data_note(start: str, dataset_name: str, is_own: bool) -> str:
     return f"they were trained on the data set {dataset_name}"
 
 
-def _worst_frames_lines(summary: Summary) -> list[str]:
+def _worst_frames_lines(summary: EvaluationSummary) -> list[str]:
     """Return a sentence with the worst frames, in a list; empty if no frame has a value."""
     worst = summary["worst"]
     if not worst:
@@ -197,7 +199,7 @@ def means_table(entries: ProtocolResults) -> pd.DataFrame:
         titles = {
             "blurry": "blurry",
             "restored": "restored",
-            "spikes": "spikes alone (grey)" if metric.of_color else "spikes alone",
+            "spikes": "spikes alone (grey)" if metric.is_color_sensitive else "spikes alone",
             "restored_error": "standard error",
         }
         for kind, title in titles.items():
@@ -209,7 +211,7 @@ def means_table(entries: ProtocolResults) -> pd.DataFrame:
     return pd.DataFrame(rows).fillna("")
 
 
-def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Summary) -> None:
+def write_summary_page(path: Path, sequences: pd.DataFrame, summary: EvaluationSummary) -> None:
     """Write a page of the means of each protocol, and of each sequence under the main one.
 
     Args:
@@ -247,7 +249,7 @@ def write_summary_page(path: Path, sequences: pd.DataFrame, summary: Summary) ->
     write_page(path, f"Results of preset {summary['preset']}", note.strip(), tables, closing)
 
 
-def summary_lines(summary: Summary) -> list[str]:
+def summary_lines(summary: EvaluationSummary) -> list[str]:
     """Return the means of a summary in lines for the terminal."""
     lines = [f"{summary['preset']}: {summary['frames']} frames, {summary['sequences']} sequences"]
     for entries in (summary, *summary["other_protocols"].values()):

@@ -58,7 +58,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     # The suffix comes last, because writers such as OpenCV choose the format by it.
     temporary = _temporary_name(target, f"tmp{target.suffix}")
     try:
-        with writes_to(target, temporary):
+        with write_errors_name(target, temporary):
             yield temporary
             if temporary.is_dir():
                 _replace_directory(temporary, target)
@@ -72,7 +72,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def writes_to(path: Path, temporary: Path | None = None) -> Iterator[None]:
+def write_errors_name(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """Set the file name of an OSError in the body, which errors of writes lack.
 
     On a full disk, or at a limit of file sizes, such an error replaces a library's own.

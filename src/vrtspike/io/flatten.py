@@ -30,12 +30,12 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     return {key: json.dumps(leaves[key], sort_keys=True) for key in sorted(leaves)}
 
 
-def unequal(
+def differing_values(
     *trees: Mapping[str, Any], text: Callable[[Any], str] = json.dumps, absent: str = ABSENT
 ) -> dict[str, tuple[str, ...]]:
     """Return the dotted keys in which trees differ, with the values as texts.
 
-    >>> unequal({"A": {"B": 1, "C": 2}}, {"A": {"B": 1.5, "C": 2}, "D": None})
+    >>> differing_values({"A": {"B": 1, "C": 2}}, {"A": {"B": 1.5, "C": 2}, "D": None})
     {'A.B': ('1', '1.5'), 'D': ('–', 'null')}
     """
     flat = [{key: text(value) for key, value in flatten(tree).items()} for tree in trees]

@@ -54,7 +54,7 @@ def _digest_of_entries(contents: Mapping[str, Any]) -> str:
     return json_digest({key: value for key, value in contents.items() if key != SEAL})
 
 
-def is_changed(contents: Mapping[str, Any]) -> bool:
+def has_broken_seal(contents: Mapping[str, Any]) -> bool:
     """Return whether an entry differs from its seal; manifests without one are accepted."""
     return SEAL in contents and contents[SEAL] != _digest_of_entries(contents)
 
@@ -79,7 +79,7 @@ def read_manifest(path: str | Path, kind: ManifestKind[Manifest]) -> Manifest:
             f"{path}: not the {kind.name} that this version reads: found schema {schema}, expected "
             f"{kind.schema}; {remedy}"
         )
-    if is_changed(contents):
+    if has_broken_seal(contents):
         raise DataError(
             f"{path}: the entries are not those that {kind.stage} wrote: the file was edited or "
             f"damaged; delete it and {remedy}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vrtspike.io.files import atomic_path, finite_or_null, parse_json, writes_to
+from vrtspike.io.files import atomic_path, finite_or_null, parse_json, write_errors_name
 from vrtspike.system.errors import RunError
 
 
@@ -26,7 +26,7 @@ class RecordWriter:
 
     def write(self, record: dict[str, Any]) -> None:
         """Append one object; numbers that are not finite become null."""
-        with writes_to(self._path):
+        with write_errors_name(self._path):
             self._stream.write(json.dumps(finite_or_null(record), allow_nan=False) + "\n")
             self._stream.flush()
 

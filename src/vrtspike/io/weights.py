@@ -170,7 +170,7 @@ def write_half(source: Path, target: Path) -> None:
         save_file(halves, temporary, metadata=metadata)
 
 
-def load_trained(model: nn.Module, path: str | Path) -> None:
+def load_trained_weights(model: nn.Module, path: str | Path) -> None:
     """Load the weights of a trained model.
 
     Args:

@@ -23,7 +23,7 @@ from vrtspike.system.errors import RunError
 if TYPE_CHECKING:
     import torch
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 FREE_FRACTION = 0.8
 """Share of free memory from which a GPU counts as free; a desktop uses some memory."""
 
@@ -66,7 +66,7 @@ def usable_gpus(min_count: int = 0) -> list[Gpu]:
         RunError: if there are fewer.
     """
     installed = installed_gpus()
-    visible = os.environ.get(VISIBLE)
+    visible = os.environ.get(VISIBLE_VARIABLE)
     gpus = installed if visible is None else _select_gpus(installed, visible)
     # A GPU may be selected twice, by two names.
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
@@ -84,7 +84,7 @@ def _select_gpus(installed: Sequence[Gpu], visible: str) -> list[Gpu]:
     for name in filter(None, map(str.strip, visible.split(","))):
         matches = [gpu for gpu in installed if str(gpu.index) == name or gpu.uuid.startswith(name)]
         if not installed and name != "-1":
-            matches = [Gpu(name, is_part=name.startswith("MIG-"))]
+            matches = [Gpu(name, is_mig_instance=name.startswith("MIG-"))]
         if not matches:
             break
         selected.append(matches[0])
@@ -92,7 +92,7 @@ def _select_gpus(installed: Sequence[Gpu], visible: str) -> list[Gpu]:
 
 
 @contextlib.contextmanager
-def take_gpus(
+def acquire_gpus(
     requested: int | Literal["auto"],
     *,
     max_count: int | None = None,
@@ -120,7 +120,7 @@ def take_gpus(
     """
     if requested == "auto":
         usable = usable_gpus()
-        limit = 1 if usable and usable[0].is_part else len(usable)
+        limit = 1 if usable and usable[0].is_mig_instance else len(usable)
         limit = min(limit, max_count or limit)
         counts = [n for n in range(1, limit + 1) if batches is None or batches % n == 0]
     else:
@@ -149,7 +149,7 @@ def _wait_for_gpus(
 
     Args:
         usable: GPUs of the first attempt.
-        requested: number of GPUs, as for :func:`take_gpus`.
+        requested: number of GPUs, as for :func:`acquire_gpus`.
         counts: allowed numbers of GPUs.
         show: function called with a message before and after waiting.
         timeout_s: seconds to wait; None waits until enough GPUs are free.
@@ -200,9 +200,9 @@ def _lock_free_gpus(usable: Sequence[Gpu], max_count: int) -> tuple[dict[str, in
         if len(locks) == max_count:
             break
         # A device in CUDA_VISIBLE_DEVICES is used even if others use it.
-        if VISIBLE not in os.environ and gpu.free < FREE_FRACTION * gpu.total:
+        if VISIBLE_VARIABLE not in os.environ and gpu.free < FREE_FRACTION * gpu.total:
             used = f"{(gpu.total - gpu.free) / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB are in use"
-            advice = f"use it nevertheless: {VISIBLE}={gpu.uuid}"
+            advice = f"use it nevertheless: {VISIBLE_VARIABLE}={gpu.uuid}"
             obstacles.append(f"GPU {gpu.index}: {used} ({advice})")
             continue
         path = lock_folder() / f"{gpu.uuid.replace('/', '-')}.gpu"
@@ -215,7 +215,7 @@ def _lock_free_gpus(usable: Sequence[Gpu], max_count: int) -> tuple[dict[str, in
 
 
 @contextlib.contextmanager
-def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[torch.device]:
+def acquire_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[torch.device]:
     """Lock one GPU for the duration of the body, or use the CPU.
 
     In the body, ``CUDA_VISIBLE_DEVICES`` names the locked GPU alone. CUDA reads it once, when the
@@ -237,12 +237,12 @@ def take_device(name: DeviceName, timeout_s: float | None = None) -> Iterator[to
         yield torch.device("cpu")
         return
     show = partial(print, file=sys.stderr, flush=True)
-    with take_gpus(1, show=show, timeout_s=timeout_s) as devices:
-        former = os.environ.get(VISIBLE)
-        os.environ[VISIBLE] = devices.names[0]
+    with acquire_gpus(1, show=show, timeout_s=timeout_s) as devices:
+        former = os.environ.get(VISIBLE_VARIABLE)
+        os.environ[VISIBLE_VARIABLE] = devices.names[0]
         try:
             yield torch.device("cuda")
         finally:
-            del os.environ[VISIBLE]
+            del os.environ[VISIBLE_VARIABLE]
             if former is not None:
-                os.environ[VISIBLE] = former
+                os.environ[VISIBLE_VARIABLE] = former

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from vrtspike.cluster.current_job import requeue, time_limit
 from vrtspike.config.loading import require_trainable
-from vrtspike.config.workflow_loading import load_workflow
-from vrtspike.launching.machines import Machines, train_on_machines
+from vrtspike.config.workflow_loading import load_workflow_config
+from vrtspike.launching.machines import DeviceRequest, train_on_machines
 from vrtspike.launching.signals import EXIT_RESUMABLE
 from vrtspike.monitoring.display import Messages
 from vrtspike.runs.file_names import LAUNCHER_LOCK
@@ -70,12 +70,12 @@ def launch(
         ConfigError: if the configuration is wrong.
         RunError: if devices or data are missing.
     """
-    workflow = load_workflow(configfile, config)
-    settings = workflow.preset(preset)
+    workflow = load_workflow_config(configfile, config)
+    settings = workflow.settings_of(preset)
     require_trainable(settings)
     run = identify(preset, settings, dataset)
     folder = Path(workflow.settings.RUNS) / run.name / run.fingerprint
-    machines = Machines(
+    machines = DeviceRequest(
         workflow.settings.GPUS if gpus is None else gpus, workflow.settings.NODES, max_gpus
     )
     messages = Messages(log)

@@ -17,22 +17,27 @@ from pathlib import Path
 from typing import Literal
 
 from vrtspike.cluster.current_job import TimeLimit, rendezvous_endpoint, srun_command
-from vrtspike.launching.gpus import Devices, take_gpus, usable_gpus
-from vrtspike.launching.signals import EXIT_RESUMABLE, STATUS_FILE, read_status, status_file
+from vrtspike.launching.gpus import Devices, acquire_gpus, usable_gpus
+from vrtspike.launching.signals import (
+    EXIT_RESUMABLE,
+    STATUS_FILE_VARIABLE,
+    read_status,
+    status_file,
+)
 from vrtspike.launching.torchrun import ProgramExit, run_program, start_training
-from vrtspike.monitoring.display import LOG_FILE, Messages
+from vrtspike.monitoring.display import LOG_FILE_VARIABLE, Messages
 from vrtspike.runs.folder import read_record
-from vrtspike.system.options import integer_from
+from vrtspike.system.options import bounded_int
 from vrtspike.system.processes import stop_with_parent
-from vrtspike.system.program import run
-from vrtspike.system.program_ends import describe_status
+from vrtspike.system.program import run_main
+from vrtspike.system.termination import describe_exit_status
 
 _FORWARDED = signal.SIGUSR1
 """Signal that srun forwards to its tasks on all nodes; at SIGTERM it kills them."""
 
 
 @dataclass(frozen=True)
-class Machines:
+class DeviceRequest:
     """Machines and GPUs that a training requests.
 
     Attributes:
@@ -55,10 +60,10 @@ def gpus_option(text: str) -> int | Literal["auto"]:
     Traceback (most recent call last):
     argparse.ArgumentTypeError: found -1, expected 0 or more
     """
-    return "auto" if text == "auto" else integer_from(text, min_value=0)
+    return "auto" if text == "auto" else bounded_int(text, min_value=0)
 
 
-def require_machines(machines: Machines) -> None:
+def require_devices(machines: DeviceRequest) -> None:
     """Require that training can reach its devices from here.
 
     Raises:
@@ -73,7 +78,7 @@ def require_machines(machines: Machines) -> None:
 
 def train_on_machines(
     folder: Path,
-    machines: Machines,
+    machines: DeviceRequest,
     program: Path,
     messages: Messages,
     limit: TimeLimit | None = None,
@@ -97,14 +102,14 @@ def train_on_machines(
     taken: AbstractContextManager[Devices] = nullcontext(Devices())
     if machines.nodes == 1:  # several machines lock theirs in train_on_node
         batches = (read_record(folder) or {}).get("micro_batches")
-        taken = take_gpus(
+        taken = acquire_gpus(
             machines.gpus, max_count=machines.max_gpus, batches=batches, show=messages.show
         )
     # GPUs are taken before anything in the run's folder changes, because this may take hours.
     with taken as devices, status_file(folder) as path:
-        environment = {STATUS_FILE: str(path.absolute())}
+        environment = {STATUS_FILE_VARIABLE: str(path.absolute())}
         if messages.log is not None:
-            environment[LOG_FILE] = str(messages.log.absolute())
+            environment[LOG_FILE_VARIABLE] = str(messages.log.absolute())
         if machines.nodes == 1:
             program_exit = start_training(folder, devices, program, environment, limit=limit)
         else:
@@ -119,7 +124,7 @@ def train_on_machines(
         "training failed while it was stopping" if program_exit.was_stopped else "training failed"
     )
     messages.show(
-        f"{failure}: a process {describe_status(program_exit.code)}. What was saved stays in "
+        f"{failure}: a process {describe_exit_status(program_exit.code)}. What was saved stays in "
         f"{folder}; the same command continues from there"
     )
     return 1
@@ -127,7 +132,7 @@ def train_on_machines(
 
 def _train_on_nodes(
     folder: Path,
-    machines: Machines,
+    machines: DeviceRequest,
     program: Path,
     environment: dict[str, str],
     limit: TimeLimit | None,
@@ -152,7 +157,7 @@ def _train_on_nodes(
     )
 
 
-def train_on_node(folder: Path, machines: Machines, program: Path, endpoint: str) -> int:
+def train_on_node(folder: Path, machines: DeviceRequest, program: Path, endpoint: str) -> int:
     """Run the training processes of one of several nodes, and return their exit status.
 
     Args:
@@ -164,7 +169,7 @@ def train_on_node(folder: Path, machines: Machines, program: Path, endpoint: str
     Raises:
         RunError: if devices are missing.
     """
-    with take_gpus(machines.gpus) as devices:
+    with acquire_gpus(machines.gpus) as devices:
         return start_training(folder, devices, program, {}, machines.nodes, endpoint).code
 
 
@@ -180,9 +185,9 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, required=True, help="how many nodes train")
     parser.add_argument("--endpoint", required=True, metavar="HOST:PORT", help="where they meet")
     arguments = parser.parse_args()
-    machines = Machines(arguments.gpus, arguments.nodes)
+    machines = DeviceRequest(arguments.gpus, arguments.nodes)
     return train_on_node(arguments.run_dir, machines, arguments.program, arguments.endpoint)
 
 
 if __name__ == "__main__":
-    run(main)
+    run_main(main)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn, Self
 
-from vrtspike.system.program_ends import is_ignored
+from vrtspike.system.termination import is_ignored
 
 EXIT_RESUMABLE = 75
 """Exit status of a run that was stopped and has saved its state (EX_TEMPFAIL)."""
@@ -71,14 +71,14 @@ def ignore_signals(signals: Iterable[signal.Signals]) -> None:
 
 
 def block_signals(signals: Iterable[signal.Signals]) -> None:
-    """Block signals in this process and its children until they call :func:`restore_stops`.
+    """Block signals in this process and its children until they call :func:`restore_stop_signals`.
 
     Unlike an ignored signal, one that arrives while a child starts is not lost.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
 
-def restore_stops() -> None:
+def restore_stop_signals() -> None:
     """Undo :func:`ignore_signals` or :func:`block_signals` of a parent for :data:`STOP_SIGNALS`."""
     for signum in STOP_SIGNALS:
         if signum is not signal.SIGHUP or not is_ignored(signum):
@@ -87,7 +87,7 @@ def restore_stops() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
-STATUS_FILE = "VRTSPIKE_STATUS_FILE"
+STATUS_FILE_VARIABLE = "VRTSPIKE_STATUS_FILE"
 """Environment variable: the file to which the first training process writes its status."""
 
 _PREFIX = ".status-"
@@ -127,14 +127,14 @@ def report_status(status: int) -> int:
     ``torchrun`` reports every status but 0 as a crash and ends with 1. Under the launcher, a status
     that all processes share is therefore reported in the status file.
     """
-    if STATUS_FILE not in os.environ:
+    if STATUS_FILE_VARIABLE not in os.environ:
         return status
     _write_status(str(status))
     shared = status in (0, EXIT_RESUMABLE) or os.environ.get("WORLD_SIZE", "1") == "1"
     return 0 if shared else status
 
 
-def leave(status: int | None) -> NoReturn:
+def exit_process(status: int | None) -> NoReturn:
     """Exit a training process without finalising the interpreter.
 
     Threads of DistributedDataParallel survive the process group. Before Python 3.14, such a thread
@@ -156,7 +156,7 @@ def process_rank() -> int:
 
 
 def _write_status(word: str) -> None:
-    path = os.environ.get(STATUS_FILE)
+    path = os.environ.get(STATUS_FILE_VARIABLE)
     if path is None or process_rank() != 0:
         return
     # If the launcher was killed, the file may have been removed; do not create it again.

@@ -26,7 +26,7 @@ from vrtspike.launching.signals import LAUNCHER_DIED, STOP_SIGNALS, block_signal
 from vrtspike.system.cpus import available_cpus
 from vrtspike.system.processes import stop_with_parent
 
-RENDEZVOUS_FILE = "VRTSPIKE_STORE"
+RENDEZVOUS_FILE_VARIABLE = "VRTSPIKE_STORE"
 """Environment variable: rendezvous file of the processes of one machine."""
 _LOOPBACK = "lo"
 _SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
@@ -89,7 +89,7 @@ def start_training(
             store = f"{files}/rendezvous"
             torchrun += ["--rdzv-endpoint", store, "--rdzv-conf", "store_type=file"]
             variables |= {
-                RENDEZVOUS_FILE: f"{files}/processes",
+                RENDEZVOUS_FILE_VARIABLE: f"{files}/processes",
                 # Otherwise torchrun starts a server for the processes anyway.
                 "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
                 "GLOO_SOCKET_IFNAME": _LOOPBACK,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from vrtspike.losses.term import Term
-from vrtspike.settings.losses import CharbonnierSettings
+from vrtspike.deblurring_settings.losses import CharbonnierSettings
+from vrtspike.losses.term import LossTerm
 
 
 def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3) -> torch.Tensor:
@@ -27,7 +27,7 @@ def charbonnier(restored: torch.Tensor, sharp: torch.Tensor, delta: float = 1e-3
     return ((restored - sharp).square() + delta * delta).sqrt().mean()
 
 
-class CharbonnierLoss(Term):
+class CharbonnierLoss(LossTerm):
     """The term ``charbonnier``."""
 
     def __init__(self, settings: CharbonnierSettings, weights: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from vrtspike.deblurring_settings.losses import LpipsSettings
 from vrtspike.io.backbone_weights import BACKBONES, Net, read_backbone
-from vrtspike.losses.term import Term
-from vrtspike.settings.losses import LpipsSettings
+from vrtspike.losses.term import LossTerm
 
 
 class LpipsDistance(nn.Module):
@@ -77,7 +77,7 @@ def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:
     return model
 
 
-class LpipsLoss(Term):
+class LpipsLoss(LossTerm):
     """The term ``lpips``.
 
     Raises:

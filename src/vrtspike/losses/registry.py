@@ -12,22 +12,22 @@ from typing import Any
 
 import torch
 
+from vrtspike.deblurring_settings.losses import LossSettings
 from vrtspike.losses.charbonnier import CharbonnierLoss
 from vrtspike.losses.lpips import LpipsLoss
-from vrtspike.losses.term import Term
+from vrtspike.losses.term import LossTerm
 from vrtspike.losses.vgg_perceptual import VggLoss
-from vrtspike.settings.losses import LossSettings
 
-LOSSES: dict[str, Callable[[Any, Path], Term]] = {
+LOSSES: dict[str, Callable[[Any, Path], LossTerm]] = {
     "CHARBONNIER": CharbonnierLoss,
     "VGG_PERCEPTUAL": VggLoss,
     "LPIPS": LpipsLoss,
 }
-"""Classes of the terms by the keys of :class:`~vrtspike.settings.losses.LossSettings`. They take
-the settings under that key and the folder of the pretrained backbones."""
+"""Classes of the terms by the keys of :class:`~vrtspike.deblurring_settings.losses.LossSettings`.
+They take the settings under that key and the folder of the pretrained backbones."""
 
 
-def build_terms(settings: LossSettings, weights: Path, device: torch.device) -> list[Term]:
+def build_loss_terms(settings: LossSettings, weights: Path, device: torch.device) -> list[LossTerm]:
     """Return the terms with a positive weight; backbones are read, verified and put on the device.
 
     Args:

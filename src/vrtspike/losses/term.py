@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 
-class Term(nn.Module):
+class LossTerm(nn.Module):
     """A weighted term of the loss; its distance is :meth:`forward`.
 
     Args:

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from vrtspike.deblurring_settings.losses import VggSettings
 from vrtspike.io.backbone_weights import IMAGENET_MEAN, IMAGENET_STD, VGG16, read_backbone
-from vrtspike.losses.term import Term
-from vrtspike.settings.losses import VggSettings
+from vrtspike.losses.term import LossTerm
 from vrtspike.system.seeds import mix_seed
 
 RELUS = {
@@ -69,7 +69,7 @@ class VggPerceptual(nn.Module):
         return (frames.flatten(0, -4) - self.mean) / self.std
 
 
-class VggLoss(Term):
+class VggLoss(LossTerm):
     """The term ``vgg``, or ``vgg_random`` with random weights.
 
     Random weights are the same in every run and leave its random numbers unchanged.

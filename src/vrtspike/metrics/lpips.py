@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrtspike.data.rgb_images import Image
-from vrtspike.metrics.metric import ImageMetric, Score
+from vrtspike.metrics.metric import ImageMetric, MetricFunction
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
 
-def frame_score(network: nn.Module, device: torch.device) -> Score:
+def frame_score(network: nn.Module, device: torch.device) -> MetricFunction:
     """LPIPS of two frames with a network of :func:`vrtspike.losses.lpips.build_lpips`."""
     import torch
 
@@ -34,7 +34,7 @@ def frame_score(network: nn.Module, device: torch.device) -> Score:
 class LpipsMetric(ImageMetric):
     """LPIPS with a pretrained backbone."""
 
-    def load(self, weights: Path, device: torch.device) -> Score:
+    def load(self, weights: Path, device: torch.device) -> MetricFunction:
         """Return the score with the AlexNet backbone; nothing is ever downloaded."""
         # Imported here, because tables and reports need only the entry below.
         from vrtspike.losses.lpips import load_lpips_network

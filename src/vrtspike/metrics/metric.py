@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from vrtspike.io.backbone_weights import Net
 
-Score = Callable[[Any, Any], float]
+MetricFunction = Callable[[Any, Any], float]
 """Maps (restored, sharp) to the value of one frame. Both images are uint8 (H, W, 3) RGB; for a
 metric of motion both are pairs of these images, the frame before and the frame."""
 
@@ -25,21 +25,21 @@ class ImageMetric(Metric):
 
     Attributes:
         backbone: pretrained backbone whose weights are loaded; None without one.
-        before: name of the reference, the blurry frames.
-        after: name of the result, the restored frames.
-        of_motion: compares the motion between neighbouring frames; the first frame of a clip then
-            has no value.
-        of_color: False if an image and its luma have the same value.
+        reference_name: name of the reference, the blurry frames.
+        result_name: name of the result, the restored frames.
+        measures_motion: compares the motion between neighbouring frames; the first frame of a clip
+            then has no value.
+        is_color_sensitive: False if an image and its luma have the same value.
     """
 
     _: KW_ONLY
     backbone: Net | None = None
-    before: str = "blurry"
-    after: str = "restored"
-    of_motion: bool = False
-    of_color: bool = True
+    reference_name: str = "blurry"
+    result_name: str = "restored"
+    measures_motion: bool = False
+    is_color_sensitive: bool = True
 
-    def load(self, weights: Path, device: torch.device) -> Score:
+    def load(self, weights: Path, device: torch.device) -> MetricFunction:
         """Return the score.
 
         Args:
@@ -69,8 +69,8 @@ class FunctionMetric(ImageMetric):
         score: function of two images.
     """
 
-    score: Score
+    score: MetricFunction
 
-    def load(self, weights: Path, device: torch.device) -> Score:
+    def load(self, weights: Path, device: torch.device) -> MetricFunction:
         """Return the score; nothing is loaded."""
         return self.score

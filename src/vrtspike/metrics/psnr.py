@@ -71,5 +71,5 @@ PSNR_Y = FunctionMetric(
     psnr_y,
     unit="dB",
     decimals=2,
-    of_color=False,
+    is_color_sensitive=False,
 )

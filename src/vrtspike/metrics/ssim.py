@@ -156,5 +156,5 @@ SSIM_Y = FunctionMetric(
     "SSIM of Y",
     "SSIM as 'ssim', on Y (BT.601, studio range 16 to 235, not rounded)",
     ssim_y,
-    of_color=False,
+    is_color_sensitive=False,
 )

@@ -92,6 +92,6 @@ TOF = FunctionMetric(
     unit="px",
     decimals=3,
     larger_is_better=False,
-    of_motion=True,
-    of_color=False,
+    measures_motion=True,
+    is_color_sensitive=False,
 )

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from vrtspike.models.layers import Recomputed
+from vrtspike.deblurring_settings.model import VRTSettings
+from vrtspike.models.layers import RecomputedModule
 from vrtspike.models.mixed_precision import autocast_dtype
 from vrtspike.models.recomputed_attention import recomputed_attention
-from vrtspike.models.windows import Size3, Windows
-from vrtspike.settings.model import VRTSettings
+from vrtspike.models.windows import Size3, WindowPartition
 
 _TABLE_STD = 0.02
 KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -34,7 +34,7 @@ MAX_SCORES = 1 << 29
 """Maximum scores of a call: the gradient of a bias is as large before it is summed, one GiB."""
 
 
-class WindowAttention(Recomputed):
+class WindowAttention(RecomputedModule):
     """Self attention in a window and, with ``mutual``, mutual attention between its two frames.
 
     ``ATTENTION`` selects the implementation: ``sdpa`` is PyTorch's scaled_dot_product_attention,
@@ -70,7 +70,7 @@ class WindowAttention(Recomputed):
             bias = sine_position_bias(window[1], window[2], channels)
             self.register_buffer("position_bias", bias, persistent=False)
 
-    def forward(self, x: Tensor, windows: Windows, index: Tensor) -> Tensor:
+    def forward(self, x: Tensor, windows: WindowPartition, index: Tensor) -> Tensor:
         """Attention in the windows of a map.
 
         Args:
@@ -92,7 +92,7 @@ class WindowAttention(Recomputed):
             out = torch.cat((self._mutual(tokens, windows), out), dim=-1)
         return windows.merge(self.proj(out))
 
-    def _mutual(self, tokens: Tensor, windows: Windows) -> Tensor:
+    def _mutual(self, tokens: Tensor, windows: WindowPartition) -> Tensor:
         """Mutual attention, (n, B, N, C) -> same shape.
 
         Queries of the second frame attend to the first frame and fill the first half, and vice
@@ -112,7 +112,7 @@ class WindowAttention(Recomputed):
         return tuple(part.transpose(1, 2) for part in parts)
 
     def _attend(
-        self, windows: Windows, bias: Tensor | None, q: Tensor, k: Tensor, v: Tensor
+        self, windows: WindowPartition, bias: Tensor | None, q: Tensor, k: Tensor, v: Tensor
     ) -> Tensor:
         """softmax(q k^T / sqrt(channels of a head) + bias + mask) v, (batch, N, C).
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.io.backbone_weights import IMAGENET_MEAN, IMAGENET_STD
-from vrtspike.models.layers import Recomputed, start_at_zero
+from vrtspike.models.layers import RecomputedModule, zero_init
 from vrtspike.models.mixed_precision import without_autocast
 from vrtspike.system.rounding import round_up
 
@@ -139,17 +139,17 @@ class FlowLevel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        for fan_in, fan_out in itertools.pairwise(_WIDTHS):
-            layers += [nn.Conv2d(fan_in, fan_out, 7, padding=3), nn.ReLU()]
+        for in_channels, out_channels in itertools.pairwise(_WIDTHS):
+            layers += [nn.Conv2d(in_channels, out_channels, 7, padding=3), nn.ReLU()]
         self.basic_module = nn.Sequential(*layers[:-1])
-        start_at_zero(self.basic_module[-1])
+        zero_init(self.basic_module[-1])
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, 8, H, W), two pictures and a flow -> (N, 2, H, W)."""
         return self.basic_module(x)
 
 
-class SpyNet(Recomputed):
+class SpyNet(RecomputedModule):
     """Flow between pairs of pictures at scales 1, 1/2, 1/4 and 1/8.
 
     A network without pretrained weights starts at zero flow: the last convolution of every level

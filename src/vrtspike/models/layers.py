@@ -22,7 +22,7 @@ def recomputed(is_on: bool, function: Callable[..., Output], *arguments: object)
     return checkpoint(function, *arguments, use_reentrant=False)
 
 
-class Recomputed(nn.Module):
+class RecomputedModule(nn.Module):
     """A module that keeps only its positional arguments for the backward pass if ``recompute``."""
 
     recompute = False
@@ -32,7 +32,7 @@ class Recomputed(nn.Module):
         return recomputed(self.recompute, super().__call__, *arguments)
 
 
-def start_at_zero(layer: nn.Module) -> None:
+def zero_init(layer: nn.Module) -> None:
     """Set all parameters of a layer to zero, so that it starts out giving zero."""
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)
@@ -66,7 +66,7 @@ class DropPath(nn.Module):
         return x * scale.to(x.dtype)
 
 
-class GEGLU(Recomputed):
+class GEGLU(RecomputedModule):
     """fc2(GELU(fc11(x)) * fc12(x)) over channels, fc11 and fc12 as one product.
 
     Source: Shazeer, 2020, "GLU Variants Improve Transformer".
@@ -74,17 +74,17 @@ class GEGLU(Recomputed):
     Args:
         channels: channels of the input.
         hidden: channels of the gate and of the value.
-        out: channels of the output.
+        out_channels: channels of the output.
     """
 
-    def __init__(self, channels: int, hidden: int, out: int) -> None:
+    def __init__(self, channels: int, hidden: int, out_channels: int) -> None:
         super().__init__()
         self.fc11 = nn.Linear(channels, hidden)
         self.fc12 = nn.Linear(channels, hidden)
-        self.fc2 = nn.Linear(hidden, out)
+        self.fc2 = nn.Linear(hidden, out_channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., channels) -> (..., out)."""
+        """(..., channels) -> (..., out_channels)."""
         weight = torch.cat((self.fc11.weight, self.fc12.weight))
         bias = torch.cat((self.fc11.bias, self.fc12.bias))
         gate, value = functional.linear(x, weight, bias).chunk(2, dim=-1)
@@ -118,15 +118,15 @@ class FrameConv2d(nn.Conv3d):
     runs as a two-dimensional one, which is several times faster on a CPU.
 
     Args:
-        fan_in: channels of the input.
-        fan_out: channels of the output.
+        in_channels: channels of the input.
+        out_channels: channels of the output.
     """
 
-    def __init__(self, fan_in: int, fan_out: int) -> None:
-        super().__init__(fan_in, fan_out, (1, 3, 3), padding=(0, 1, 1))
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels, (1, 3, 3), padding=(0, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, H, W, fan_in) -> (B, T, H, W, fan_out)."""
+        """(B, T, H, W, in_channels) -> (B, T, H, W, out_channels)."""
         frames = x.flatten(0, 1).permute(0, 3, 1, 2)
         out = functional.conv2d(frames, self.weight.squeeze(2), self.bias, padding=1)
         return out.permute(0, 2, 3, 1).unflatten(0, x.shape[:2])
@@ -140,16 +140,16 @@ class Conv3dAs2d(nn.Conv3d):
     three-dimensional kernels, on CPUs many times faster.
 
     Args:
-        fan_in: channels of the input.
-        fan_out: channels of the output.
+        in_channels: channels of the input.
+        out_channels: channels of the output.
         stride: along rows and columns.
     """
 
-    def __init__(self, fan_in: int, fan_out: int, stride: int = 1) -> None:
-        super().__init__(fan_in, fan_out, 3, stride=(1, stride, stride), padding=1)
+    def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
+        super().__init__(in_channels, out_channels, 3, stride=(1, stride, stride), padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, H, W, fan_in) -> (B, T, ceil(H / stride), ceil(W / stride), fan_out)."""
+        """(B, T, H, W, in_channels) -> (B, T, ceil(H / stride), ceil(W / stride), out_channels)."""
         frames = x.flatten(0, 1).permute(0, 3, 1, 2)
         taps = self.weight.permute(2, 0, 1, 3, 4).flatten(0, 1)
         y = functional.conv2d(frames, taps, stride=self.stride[1], padding=1)

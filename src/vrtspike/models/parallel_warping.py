@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from vrtspike.models.flow import flow_warp, gather_neighbors, neighbor_pairs, sample_at
-from vrtspike.models.layers import Recomputed, start_at_zero
+from vrtspike.models.layers import RecomputedModule, zero_init
 from vrtspike.models.mixed_precision import autocast_dtype, without_autocast
 
 KERNEL = 3
@@ -25,7 +25,7 @@ MAX_SAMPLED_CUDA = 1 << 27
 """The same for a GPU: it has no such cache, and few large pieces (512 MiB) keep it busy."""
 
 
-class DeformableAlignment(Recomputed):
+class DeformableAlignment(RecomputedModule):
     """Modulated deformable 3 x 3 convolution whose offsets are a flow plus a learned correction.
 
     The last convolution of the offsets starts at zero: no correction, and every modulation is one
@@ -50,8 +50,8 @@ class DeformableAlignment(Recomputed):
         bound = (channels * POINTS) ** -0.5
         nn.init.uniform_(self.weight, -bound, bound)
 
-        def conv(fan_in: int, fan_out: int) -> nn.Conv2d:
-            return nn.Conv2d(fan_in, fan_out, 3, padding=1)
+        def conv(in_channels: int, out_channels: int) -> nn.Conv2d:
+            return nn.Conv2d(in_channels, out_channels, 3, padding=1)
 
         self.conv_offset = nn.Sequential(
             conv(2 * channels + 2, channels),
@@ -62,7 +62,7 @@ class DeformableAlignment(Recomputed):
             nn.LeakyReLU(_SLOPE, inplace=True),
             conv(channels, 3 * POINTS * groups),
         )
-        start_at_zero(self.conv_offset[-1])
+        zero_init(self.conv_offset[-1])
 
     def forward(self, x: Tensor, flows: Tensor) -> Tensor:
         """Align every frame's next and previous neighbour, all 2(T-1) of them as one batch.

@@ -38,7 +38,7 @@ def recomputed_attention(
     Returns:
         (batch, heads, N, c).
     """
-    return _Recomputed.apply(q, k, v, masks, counts, bias)
+    return _RecomputedAttention.apply(q, k, v, masks, counts, bias)
 
 
 def _pieces(
@@ -74,7 +74,7 @@ def _pieces(
         start = end
 
 
-class _Recomputed(torch.autograd.Function):
+class _RecomputedAttention(torch.autograd.Function):
     """Attention that keeps its inputs for the backward pass."""
 
     @staticmethod

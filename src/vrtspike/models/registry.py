@@ -6,6 +6,10 @@ from collections.abc import Callable
 
 from torch import nn
 
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
+from vrtspike.deblurring_settings.differences import differing_model_keys
+from vrtspike.deblurring_settings.model import ModelSettings
+from vrtspike.deblurring_settings.names import ModelName
 from vrtspike.io.weights import load_strictly, read_weights
 from vrtspike.models.restorer import Restorer
 from vrtspike.models.shuffled_spikes import ShuffledSpikes
@@ -14,10 +18,6 @@ from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.published import require_published
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.differences import differing_model_keys
-from vrtspike.settings.model import ModelSettings
-from vrtspike.settings.names import ModelName
 
 MODELS: dict[ModelName, Callable[[ModelSettings, int], Restorer]] = {
     "vrt_spike": VRTSpike,
@@ -27,7 +27,7 @@ MODELS: dict[ModelName, Callable[[ModelSettings, int], Restorer]] = {
 voxel bins of a frame, 0 for a model without spikes."""
 
 
-def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
+def build_model(settings: DeblurringSettings, *, pretrained: bool = True) -> Restorer:
     """Build the network of a preset, named by MODEL.TYPE.
 
     Args:
@@ -47,7 +47,7 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
         model.load_published(settings.MODEL)
         if settings.MODEL.PRETRAINED is not None:
             _load_pretrained(model, settings.MODEL.PRETRAINED, settings)
-    if settings.MODEL.gives_other_spikes:
+    if settings.MODEL.shuffles_spikes:
         return ShuffledSpikes(
             model,
             bins=bins,
@@ -57,7 +57,7 @@ def build_model(settings: Settings, *, pretrained: bool = True) -> Restorer:
     return model
 
 
-def _load_pretrained(model: nn.Module, source: str, settings: Settings) -> None:
+def _load_pretrained(model: nn.Module, source: str, settings: DeblurringSettings) -> None:
     """Load the weights of a trained model, every tensor or none.
 
     Args:
@@ -72,7 +72,7 @@ def _load_pretrained(model: nn.Module, source: str, settings: Settings) -> None:
     path = pretrained_file(source)
     state = read_weights(path)
     require_published(path)
-    trained = deblurring_settings(RunIdentity.read(path.parent).settings)
+    trained = require_deblurring_settings(RunIdentity.read(path.parent).settings)
     differences = differing_model_keys(trained, settings)
     advice = "Name weights of this model, or give MODEL the sizes of that one"
     if differences:

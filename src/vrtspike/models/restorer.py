@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.settings.model import ModelSettings
+from vrtspike.deblurring_settings.model import ModelSettings
 
 BACKBONE = "backbone"
 FLOW = "flow"
@@ -23,12 +23,12 @@ class Restorer(nn.Module):
     defaults that suit any model.
     """
 
-    not_exported: ClassVar[str] = ""
+    not_exportable_reason: ClassVar[str] = ""
     """The reason that the model cannot be exported as ONNX; empty if it can."""
 
-    half_weights: bool = False
+    half_precision_weights: bool = False
     """True if the model trains with all of its parameters in bfloat16 for ``bf16-mixed``
-    (:class:`vrtspike.training.half_weights.HalfWeights`)."""
+    (:class:`vrtspike.training.half_precision_weights.HalfPrecisionWeights`)."""
 
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:
         """Restore a clip.
@@ -63,7 +63,7 @@ class Restorer(nn.Module):
         """Return the model in one line, for the log of a run."""
         return f"model: {type(self).__name__}"
 
-    def rate_groups(self) -> dict[str, list[str]]:
+    def lr_groups(self) -> dict[str, list[str]]:
         """Return names of the parameters that do not learn at the rate of new ones.
 
         Returns:

@@ -1,7 +1,8 @@
 """Shuffled spikes (MODEL.SPIKE_ORDER): the control that tests if the time of spikes matters.
 
 Each frame is restored with the spikes of another frame, never with its own. :class:`ShuffledSpikes`
-does this to any model; :mod:`vrtspike.data.clips.shuffled` has the clips that it is trained on.
+does this to any model; :mod:`vrtspike.data.clips.shuffled_spikes` has the clips that it is trained
+on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ShuffledSpikes(Restorer):
             the spikes of neighbouring frames has none: they might be those of the frame itself.
     """
 
-    not_exported = (
+    not_exportable_reason = (
         "MODEL.SPIKE_ORDER is shuffled, and a control is not exported: it has no spikes for a clip "
         "of one frame, which an ONNX file has to take"
     )
@@ -40,7 +41,7 @@ class ShuffledSpikes(Restorer):
     def __init__(self, model: Restorer, *, bins: int, neighbors: bool, one_by_one: bool) -> None:
         super().__init__()
         self.model = model
-        self.half_weights = model.half_weights
+        self.half_precision_weights = model.half_precision_weights
         self.bins = bins
         self.neighbors = neighbors
         self.one_by_one = one_by_one
@@ -78,9 +79,9 @@ class ShuffledSpikes(Restorer):
         """Return the model, and that it is a control, in one line."""
         return f"{self.model.describe()}; with the spikes of other frames"
 
-    def rate_groups(self) -> dict[str, list[str]]:
+    def lr_groups(self) -> dict[str, list[str]]:
         """Return the groups of the model."""
-        groups = self.model.rate_groups()
+        groups = self.model.lr_groups()
         return {group: [f"model.{name}" for name in names] for group, names in groups.items()}
 
 

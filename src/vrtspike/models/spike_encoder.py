@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vrtspike.models.layers import Conv3dAs2d, Recomputed, pad_to_multiple
+from vrtspike.models.layers import Conv3dAs2d, RecomputedModule, pad_to_multiple
 
 _STRIDE = 2
 _BLOCKS_PER_SCALE = 2
@@ -37,7 +37,7 @@ class ResidualClipBlock(nn.Module):
         return functional.relu(x + self.conv2(functional.relu(self.conv1(x))))
 
 
-class SpikeEncoder(Recomputed):
+class SpikeEncoder(RecomputedModule):
     """Features of a voxel grid at scales 1, 1/2, 1/4, 1/8.
 
     Args:

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vrtspike.data.clips.neighbors import pad_with_means
+from vrtspike.deblurring_settings.model import ModelSettings
 from vrtspike.models.channel_attention import ChannelAttention
-from vrtspike.models.layers import start_at_zero
+from vrtspike.models.layers import zero_init
 from vrtspike.models.restorer import Restorer, require_neighbors
-from vrtspike.models.scale_alignment import features_of_scales, scale_of_sensor, side_at
-from vrtspike.settings.model import ModelSettings
+from vrtspike.models.spike_scales import features_of_scales, scale_of_sensor, side_at
 from vrtspike.system.rounding import round_up
 
 
@@ -28,7 +28,7 @@ def simple_gate(x: Tensor) -> Tensor:
     return first * second
 
 
-class ChannelNorm(nn.LayerNorm):
+class LayerNorm2d(nn.LayerNorm):
     """Layer norm over the channels of each pixel, (N, C, H, W) -> same shape and type."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,12 +55,12 @@ class NAFBlock(nn.Module):
 
     def __init__(self, channels: int, cell: int = 0) -> None:
         super().__init__()
-        self.norm1 = ChannelNorm(channels, eps=1e-6)
+        self.norm1 = LayerNorm2d(channels, eps=1e-6)
         self.expand = nn.Conv2d(channels, 2 * channels, 1)
         self.depthwise = nn.Conv2d(2 * channels, 2 * channels, 3, padding=1, groups=2 * channels)
         self.attention = ChannelAttention(channels, cell)
         self.project = nn.Conv2d(channels, channels, 1)
-        self.norm2 = ChannelNorm(channels, eps=1e-6)
+        self.norm2 = LayerNorm2d(channels, eps=1e-6)
         self.widen = nn.Conv2d(channels, 2 * channels, 1)
         self.narrow = nn.Conv2d(channels, channels, 1)
         self.scale1 = nn.Parameter(torch.zeros(channels, 1, 1))
@@ -78,9 +78,9 @@ def nafnet_blocks(channels: int, count: int, cell: int) -> nn.Sequential:
     return nn.Sequential(*(NAFBlock(channels, cell) for _ in range(count)))
 
 
-def downsample(channels: int, result: int) -> nn.Conv2d:
-    """Return a layer that halves H and W: (N, channels, H, W) -> (N, result, H / 2, W / 2)."""
-    return nn.Conv2d(channels, result, 2, stride=2)
+def downsample(channels: int, out_channels: int) -> nn.Conv2d:
+    """Return a layer that halves H and W: (N, C, H, W) -> (N, out_channels, H / 2, W / 2)."""
+    return nn.Conv2d(channels, out_channels, 2, stride=2)
 
 
 def upsample(channels: int) -> nn.Sequential:
@@ -91,7 +91,7 @@ def upsample(channels: int) -> nn.Sequential:
 def detail_upsample(channels: int) -> nn.Sequential:
     """Return layers that double H and W: (N, C, H, W) -> (N, C, 2 H, 2 W); zeros if untrained."""
     enlarge = nn.Conv2d(channels, 4 * channels, 1)
-    start_at_zero(enlarge)
+    zero_init(enlarge)
     return nn.Sequential(enlarge, nn.PixelShuffle(2))
 
 
@@ -132,7 +132,7 @@ class SpikePyramid(nn.Module):
     """Features of spikes at the sensor's resolution and at halves of it.
 
     Args:
-        inputs: channels of :func:`mean_and_deviations`.
+        in_channels: channels of :func:`mean_and_deviations`.
         channels: channels of the features, the same at each level.
         levels: resolutions.
         finest_blocks: NAF blocks of the finest level; the other levels have one.
@@ -140,10 +140,10 @@ class SpikePyramid(nn.Module):
     """
 
     def __init__(
-        self, inputs: int, channels: int, levels: int, finest_blocks: int, cell: int
+        self, in_channels: int, channels: int, levels: int, finest_blocks: int, cell: int
     ) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(inputs, channels, 3, padding=1)
+        self.stem = nn.Conv2d(in_channels, channels, 3, padding=1)
         # The name is a part of the keys of saved weights.
         self.further = nafnet_blocks(channels, finest_blocks - 1, cell)
         self.downs = nn.ModuleList(downsample(channels, channels) for _ in range(levels - 1))
@@ -157,7 +157,7 @@ class SpikePyramid(nn.Module):
         return 2 ** len(self.downs)
 
     def forward(self, spikes: Tensor) -> list[Tensor]:
-        """(N, inputs, h, w) -> per level l (N, C, h / 2**l, w / 2**l), the finest first."""
+        """(N, in_channels, h, w) -> per level l (N, C, h / 2**l, w / 2**l), the finest first."""
         levels = [self.further(self.blocks[0](self.stem(spikes)))]
         for down, block in zip(self.downs, self.blocks[1:], strict=True):
             levels.append(block(down(levels[-1])))
@@ -175,7 +175,7 @@ class SpikeNAFNet(Restorer):
         bins: voxel bins per frame; 0 for the ablation without spikes.
     """
 
-    half_weights = True
+    half_precision_weights = True
 
     def __init__(self, settings: ModelSettings, bins: int) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class SpikeNAFNet(Restorer):
         self.ups = nn.ModuleList(map(upsample, widths[1:]))
         self.decoder = nn.ModuleList(map(nafnet_blocks, widths, decoder, cells))
         self.ending = nn.Conv2d(width, 3, 3, padding=1)
-        start_at_zero(self.ending)
+        zero_init(self.ending)
         if bins:
             inputs = 1 + bins + 2 * self.neighbor_bins
             # The usual sensor has half the frames' resolution.
@@ -206,7 +206,7 @@ class SpikeNAFNet(Restorer):
                 nn.Conv2d(channels + spike_width, channels, 1) for channels in widths
             )
             self.readout = nn.Conv2d(spike_width, 3, 3, padding=1)
-            start_at_zero(self.readout)
+            zero_init(self.readout)
             self.detail = detail_upsample(spike_width) if sizes.LEARNED_ENLARGEMENT else None
 
     def forward(self, blur: Tensor, voxels: Tensor | None) -> Tensor:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from vrtspike.deblurring_settings.model import ModelSettings, VRTSettings
 from vrtspike.models.attention import WindowAttention, relative_position_index
-from vrtspike.models.layers import GEGLU, DepthToSpace, DropPath, Recomputed, SpaceToDepth
+from vrtspike.models.layers import GEGLU, DepthToSpace, DropPath, RecomputedModule, SpaceToDepth
 from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.parallel_warping import DeformableAlignment
-from vrtspike.models.windows import Size3, Windows, windows_of
-from vrtspike.settings.model import ModelSettings, VRTSettings
+from vrtspike.models.windows import Size3, WindowPartition, windows_of
 
 STAGE_LEVELS = (0, 1, 2, 3, 2, 1, 0)
 """Log2 of the downsampling of each of stages 1 to 7."""
@@ -27,7 +27,7 @@ _MAX_OFFSET = 10.0
 """Bound of the alignment's offsets in pixels of the frame."""
 
 
-class TMSABlock(Recomputed):
+class TMSABlock(RecomputedModule):
     """x + attention(LN(x)), then x + GEGLU(LN(x)).
 
     Args:
@@ -54,7 +54,7 @@ class TMSABlock(Recomputed):
         self.norm2 = nn.LayerNorm(channels)
         self.mlp = GEGLU(channels, int(channels * settings.MLP_RATIO), channels)
 
-    def forward(self, x: Tensor, windows: Windows, index: Tensor) -> Tensor:
+    def forward(self, x: Tensor, windows: WindowPartition, index: Tensor) -> Tensor:
         """(B, D, H, W, C) -> same shape; arguments as for :class:`WindowAttention`."""
         x = x + self.drop_path(self.attn(self.norm1(x), windows, index))
         return x + self.drop_path(self.mlp(self.norm2(x)))
@@ -101,24 +101,24 @@ class TMSAGroup(nn.Module):
         return x
 
 
-def _reshape(fan_in: int, channels: int, change: int) -> nn.Sequential:
+def _reshape(in_channels: int, channels: int, change: int) -> nn.Sequential:
     """Change of scale; the layers have their places in the published weights.
 
     Args:
-        fan_in: channels of the input.
+        in_channels: channels of the input.
         channels: channels of the output.
         change: 1 for half the size, -1 for twice the size, 0 for the same.
     """
     if change == 0:
         return nn.Sequential(nn.Identity(), nn.LayerNorm(channels))
     if change > 0:
-        width = 4 * fan_in
+        width = 4 * in_channels
         return nn.Sequential(SpaceToDepth(), nn.LayerNorm(width), nn.Linear(width, channels))
-    width = fan_in // 4
+    width = in_channels // 4
     return nn.Sequential(DepthToSpace(), nn.LayerNorm(width), nn.Linear(width, channels))
 
 
-class ParallelWarping(Recomputed):
+class ParallelWarping(RecomputedModule):
     """Features of a frame fused with those of its aligned neighbours.
 
     The parameters belong to the stage, as in the published weights.

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from vrtspike.deblurring_settings.model import FuseSettings, TemporalAttentionSettings
 from vrtspike.models.attention import attend
-from vrtspike.models.layers import recomputed, start_at_zero
-from vrtspike.settings.model import FuseSettings, TemporalAttentionSettings
-from vrtspike.system.rounding import divide_up
+from vrtspike.models.layers import recomputed, zero_init
+from vrtspike.system.rounding import ceil_div
 
 _MLP_RATIO = 2
 
@@ -52,10 +52,10 @@ def chunk_count(
             time.
     """
     if not settings.ADAPTIVE_CHUNK:
-        return divide_up(pixels, settings.CHUNK_SIZE**2)
+        return ceil_div(pixels, settings.CHUNK_SIZE**2)
     if keeps:
         return 1
-    return min(divide_up(tokens, settings.MAX_BATCH_TOKENS), pixels)
+    return min(ceil_div(tokens, settings.MAX_BATCH_TOKENS), pixels)
 
 
 class _TimeAttention(nn.Module):
@@ -139,7 +139,7 @@ class TemporalCrossAttention(_TimeAttention):
         self.mlp = feed_forward(channels)
         if settings.INIT == "identity":
             for last in (self.proj, self.mlp[-1]):
-                start_at_zero(last)
+                zero_init(last)
 
     def forward(self, x: Tensor, spikes: Tensor) -> Tensor:
         """Fuse.

@@ -12,14 +12,14 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor, nn
 
+from vrtspike.deblurring_settings.model import SKIPS, STAGES, ModelSettings
 from vrtspike.models.attention import WindowAttention
 from vrtspike.models.flow import SpyNet, corner_warp, gather_neighbors, neighbor_pairs
-from vrtspike.models.layers import GEGLU, FrameConv2d, Recomputed, pad_to_multiple
+from vrtspike.models.layers import GEGLU, FrameConv2d, RecomputedModule, pad_to_multiple
 from vrtspike.models.mixed_precision import residual_stream
 from vrtspike.models.parallel_warping import DeformableAlignment
 from vrtspike.models.stages import ParallelWarping, ReconstructionGroup, Stage, TMSABlock
 from vrtspike.monitoring.timing import section
-from vrtspike.settings.model import SKIPS, STAGES, ModelSettings
 
 NUM_SCALES = 4
 _MULTIPLE = 2 ** (NUM_SCALES - 1)
@@ -28,7 +28,7 @@ _WARPED_CHANNELS = 3 + 12 + 12
 FusionFunction = Callable[[int, Tensor], Tensor]
 """Returns the features of a scale (0-3), fused with others, from the scale and the features."""
 
-_RECOMPUTED: dict[tuple[bool, bool], tuple[type[Recomputed], ...]] = {
+_RECOMPUTED: dict[tuple[bool, bool], tuple[type[RecomputedModule], ...]] = {
     (False, False): (),
     (True, False): (WindowAttention, DeformableAlignment),
     (False, True): (GEGLU,),
@@ -74,7 +74,7 @@ class VRT(nn.Module):
             if isinstance(module, _RECOMPUTED[recomputation]):
                 module.recompute = True
 
-    def flows(self, x: Tensor) -> list[Tensor]:
+    def estimate_flows(self, x: Tensor) -> list[Tensor]:
         """Return flows between neighbouring frames at scales 1, 1/2, 1/4, 1/8.
 
         Args:
@@ -108,7 +108,7 @@ class VRT(nn.Module):
         flows: list[Tensor] = []
         if self.settings.PA_FRAMES:
             with section("flow"):
-                flows = self.flows(padded)
+                flows = self.estimate_flows(padded)
                 _, neighbors = neighbor_pairs(padded)
                 warped = corner_warp(neighbors, flows[0])
                 padded = torch.cat((padded, gather_neighbors(warped, len(x), dim=2)), dim=2)

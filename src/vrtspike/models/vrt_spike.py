@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vrtspike.deblurring_settings.model import ModelSettings
 from vrtspike.io.weights import read_weights
-from vrtspike.models.layers import FrameConv2d, start_at_zero
+from vrtspike.models.layers import FrameConv2d, zero_init
 from vrtspike.models.restorer import BACKBONE, FLOW, Restorer, repeat_pixels, require_voxels
 from vrtspike.models.spike_encoder import SpikeEncoder
 from vrtspike.models.stages import TMSABlock
@@ -16,7 +17,6 @@ from vrtspike.models.temporal_attention import TemporalCrossAttention, TemporalS
 from vrtspike.models.vrt import NUM_SCALES, VRT
 from vrtspike.models.vrt_checkpoints import load_spynet, load_vrt
 from vrtspike.monitoring.timing import section
-from vrtspike.settings.model import ModelSettings
 
 _RECOMPILE_LIMIT = 64
 
@@ -36,7 +36,7 @@ class VRTSpike(Restorer):
         bins: voxel bins per frame; 0 for the ablation without spikes, VRT alone.
     """
 
-    not_exported = (
+    not_exportable_reason = (
         "VRT is not exported: PyTorch's ONNX export has no operator for deformable convolutions, "
         "which align frames unless PA_FRAMES is 0; a model of MODEL.TYPE spike_nafnet (presets "
         "light, light_demo) can be exported"
@@ -45,7 +45,7 @@ class VRTSpike(Restorer):
     def __init__(self, settings: ModelSettings, bins: int) -> None:
         super().__init__()
         self.vrt = VRT(settings)
-        start_at_zero(self.vrt.conv_last)
+        zero_init(self.vrt.conv_last)
         self.bins = bins
         if not bins:
             return
@@ -61,7 +61,7 @@ class VRTSpike(Restorer):
             TemporalCrossAttention(width, settings.FUSE, recompute=recompute) for width in widths
         )
         self.readout = FrameConv2d(widths[0], 3)
-        start_at_zero(self.readout)
+        zero_init(self.readout)
 
     def load_published(self, settings: ModelSettings) -> None:
         """Load the weights of MODEL.VRT.PRETRAINED and MODEL.VRT.SPYNET.
@@ -95,7 +95,7 @@ class VRTSpike(Restorer):
         kinds = {type(m).__name__ for m in self.modules() if getattr(m, "recompute", False)}
         return f"{name}; recomputed: {', '.join(sorted(kinds)) or 'none'}"
 
-    def rate_groups(self) -> dict[str, list[str]]:
+    def lr_groups(self) -> dict[str, list[str]]:
         """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
 
         Both groups can start from published weights; the spike branch belongs to neither.

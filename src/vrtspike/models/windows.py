@@ -27,7 +27,7 @@ _PARTS = 3
 
 
 @dataclass(frozen=True)
-class Windows:
+class WindowPartition:
     """The n windows of a map, of N tokens each, in a batch of B maps.
 
     Attributes:
@@ -86,7 +86,7 @@ def _partition(volume: NDArray[np.int64], window: Sequence[int]) -> NDArray[np.i
 
 def build_windows(
     clips: int, size: Size3, window: Size3, shifted: bool, mutual: bool, device: torch.device
-) -> Windows:
+) -> WindowPartition:
     """Divide maps into windows.
 
     Args:
@@ -121,7 +121,7 @@ def build_windows(
     inverse_positions = inverse_positions[:, :depth, :height, :width].flatten()
     # The tensors outlive this pass, which may be a validation pass in inference mode.
     with torch.inference_mode(False):
-        return Windows(
+        return WindowPartition(
             size=size,
             padded=(padded[0], padded[1], padded[2]),
             window=(clipped[0], clipped[1], clipped[2]),
@@ -165,7 +165,7 @@ def _regions(
 def _masks(
     regions: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the masks of windows, see :class:`Windows`.
+    """Return the masks of windows, see :class:`WindowPartition`.
 
     Windows of the same pattern of regions have the same mask: at most eight patterns, two along
     each axis.
@@ -191,7 +191,7 @@ def _masks(
 _cached_windows = lru_cache(maxsize=256)(build_windows)
 
 
-def windows_of(x: Tensor, window: Size3, *, shifted: bool, mutual: bool) -> Windows:
+def windows_of(x: Tensor, window: Size3, *, shifted: bool, mutual: bool) -> WindowPartition:
     """Return the windows of maps (B, D, H, W, C), built once; see :func:`build_windows`.
 
     Tracing replaces tensors by placeholders that must not outlive it: their windows are not kept.

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from vrtspike.io.files import writes_to
+from vrtspike.io.files import write_errors_name
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-LOG_FILE = "VRTSPIKE_LOG_FILE"
+LOG_FILE_VARIABLE = "VRTSPIKE_LOG_FILE"
 """Environment variable: file for all messages of a training."""
 
 INTERVAL_S = 30.0
@@ -41,7 +41,7 @@ class Messages:
     def empty_log(self) -> None:
         """Empty the log, if any."""
         if self.log is not None:
-            with writes_to(self.log):
+            with write_errors_name(self.log):
                 self.log.write_text("", encoding="utf-8")
 
     def note(self, text: str) -> None:
@@ -49,7 +49,7 @@ class Messages:
         if self.log is None:
             print(text, flush=True)
             return
-        with writes_to(self.log), self.log.open("a", encoding="utf-8") as stream:
+        with write_errors_name(self.log), self.log.open("a", encoding="utf-8") as stream:
             stream.write(f"{text}\n")
 
     def show(self, text: str) -> None:
@@ -139,7 +139,7 @@ class Display:
         if stream is self._screen and self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
             return
-        with writes_to(Path(getattr(stream, "name", "output"))):
+        with write_errors_name(Path(getattr(stream, "name", "output"))):
             stream.writelines(f"[train] {line}\n" for line in text.splitlines())
             stream.flush()
 

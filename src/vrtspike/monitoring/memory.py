@@ -30,7 +30,7 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
         ``process_peak_mb`` (resident, since the start),
         ``system_used_mb``, ``system_total_mb`` and ``system_percent`` of the machine or of the
         container, whichever has less, and ``gpu``: None on a CPU,
-        else ``utilisation_percent`` (from :func:`gpu_utilisation`),
+        else ``utilisation_percent`` (from :func:`gpu_utilization`),
         ``allocated_mb``, ``reserved_mb``, ``peak_mb`` (allocated, since the start) and
         ``total_mb``.
     """
@@ -47,7 +47,7 @@ def measure_memory(device: torch.device) -> dict[str, Any]:
     }
 
 
-def gpu_utilisation(device: torch.device) -> int | None:
+def gpu_utilization(device: torch.device) -> int | None:
     """Return the GPU utilisation in percent, from the driver.
 
     None if it is unknown: for a MIG instance, or in a container without the driver's library.
@@ -111,7 +111,7 @@ def memory_warnings(record: dict[str, Any], settings: RunSettings) -> Iterator[s
     if gpu is not None and 100 * gpu["peak_mb"] >= HIGH_PERCENT * gpu["total_mb"]:
         yield (
             f"GPU memory was {100 * gpu['peak_mb'] / gpu['total_mb']:.0f} % full at its peak; to "
-            f"save memory: {'; '.join(settings.memory_changes) or 'a GPU with more memory'}"
+            f"save memory: {'; '.join(settings.memory_saving_changes) or 'a GPU with more memory'}"
         )
 
 
@@ -173,7 +173,7 @@ def _gpu(device: torch.device) -> dict[str, Any] | None:
     if device.type != "cuda":
         return None
     return {
-        "utilisation_percent": gpu_utilisation(device),
+        "utilisation_percent": gpu_utilization(device),
         "allocated_mb": torch.cuda.memory_allocated(device) // MEGABYTE,
         "reserved_mb": torch.cuda.memory_reserved(device) // MEGABYTE,
         "peak_mb": torch.cuda.max_memory_allocated(device) // MEGABYTE,

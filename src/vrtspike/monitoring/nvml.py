@@ -20,7 +20,7 @@ class Gpu:
         name: name of the model.
         total: bytes of memory.
         free: bytes of free memory.
-        is_part: true for a MIG instance.
+        is_mig_instance: true for a MIG instance.
     """
 
     uuid: str
@@ -28,7 +28,7 @@ class Gpu:
     name: str = ""
     total: int = 0
     free: int = 0
-    is_part: bool = False
+    is_mig_instance: bool = False
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def installed_gpus() -> list[Gpu]:
     with _driver() as indices:
         for index in indices:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            parts = _parts(handle)
+            parts = _mig_instances(handle)
             for device in parts or [handle]:
                 uuid = str(pynvml.nvmlDeviceGetUUID(device))
                 name = str(pynvml.nvmlDeviceGetName(device))
@@ -75,14 +75,14 @@ def gpu_memory() -> dict[int, float]:
     with _driver() as indices, contextlib.suppress(pynvml.NVMLError):
         for index in indices:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            for device in _parts(handle) or [handle]:
+            for device in _mig_instances(handle) or [handle]:
                 for process in pynvml.nvmlDeviceGetComputeRunningProcesses(device):
                     used = (process.usedGpuMemory or 0) / 2**20
                     megabytes[process.pid] = megabytes.get(process.pid, 0.0) + used
     return megabytes
 
 
-def _parts(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
+def _mig_instances(handle: Any) -> list[Any]:  # noqa: ANN401 - NVML's
     """Return the MIG instances of a GPU; empty without MIG."""
     try:
         current, _ = pynvml.nvmlDeviceGetMigMode(handle)

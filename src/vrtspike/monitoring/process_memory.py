@@ -44,24 +44,24 @@ class ProcessMemory:
         role: role in the training: ``torchrun``, ``training``, ``helper`` (of multiprocessing) or
             ``worker`` (started by a helper).
         depth: depth in the tree of the run's processes.
-        resident: RSS.
-        proportional: PSS; None if unknown, as for another user's process.
-        unique: USS, the pages of this process alone; None if unknown.
+        rss: RSS.
+        pss: PSS; None if unknown, as for another user's process.
+        uss: USS, the pages of this process alone; None if unknown.
         gpu: GPU memory; None if unknown, or if it uses none.
     """
 
     pid: int
     role: str
     depth: int
-    resident: float
-    proportional: float | None = None
-    unique: float | None = None
+    rss: float
+    pss: float | None = None
+    uss: float | None = None
     gpu: float | None = None
 
     @property
     def taken(self) -> float:
         """PSS, or RSS if PSS is unknown."""
-        return self.resident if self.proportional is None else self.proportional
+        return self.rss if self.pss is None else self.pss
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from typing import Any, Self, TextIO, TypeAlias
 
 import torch
 
-from vrtspike.io.files import writes_to
+from vrtspike.io.files import write_errors_name
 from vrtspike.monitoring.display import Display
-from vrtspike.monitoring.timing_layout import (
-    Arithmetic,
+from vrtspike.monitoring.timing_text import (
+    FlopEstimate,
     console_text,
     step_text,
     summarize,
@@ -41,11 +41,11 @@ RECOMPUTATION = "recomputation"
 _ACTIVE: ContextVar[TimingLogger | None] = ContextVar("active_timing_logger", default=None)
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
-Switch: TypeAlias = Callable[[str], None]
+SectionSwitch: TypeAlias = Callable[[str], None]
 """Function that ends a section and continues it as its sibling of a given name."""
 
 
-def section(name: str) -> AbstractContextManager[Switch | None]:
+def section(name: str) -> AbstractContextManager[SectionSwitch | None]:
     """Time the body as ``name`` with the active :class:`TimingLogger`, if there is one.
 
     Args:
@@ -109,16 +109,16 @@ class TimingLogger:
         self._history: dict[str, array[float]] = {}
         self._sums: dict[str, float] = {}
         self._totals: Counter[str] = Counter()
-        self._arithmetic: Arithmetic | None = None
+        self._arithmetic: FlopEstimate | None = None
         self._files: tuple[TextIO, ...] = ()
 
-    def note_arithmetic(self, arithmetic: Arithmetic) -> None:
+    def note_arithmetic(self, arithmetic: FlopEstimate) -> None:
         """Record the FLOPs of a sample, for FLOP/s in the summary."""
         self._arithmetic = arithmetic
         self._write("", {"kind": "work", **arithmetic._asdict()})
 
     @contextlib.contextmanager
-    def section(self, name: str) -> Iterator[Switch | None]:
+    def section(self, name: str) -> Iterator[SectionSwitch | None]:
         """Time the body as ``name``, a path relative to the section it runs in.
 
         Yields:
@@ -274,7 +274,7 @@ class TimingLogger:
 
     def _flush(self) -> None:
         for stream in self._files:
-            with writes_to(Path(stream.name)):
+            with write_errors_name(Path(stream.name)):
                 stream.flush()
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import Image
 from vrtspike.metrics.psnr import psnr
-from vrtspike.paper_figures.boxes import Box
+from vrtspike.paper_figures.crop_boxes import Box
 from vrtspike.paper_figures.style import (
     FONT_SIZE,
     MARK,
@@ -79,10 +79,10 @@ class CropRow:
 
 def compared_cell(label: str, image: Image, sharp: Image | None, box: Box) -> Cell:
     """Return a crop of an image, compared with the sharp frame if there is one."""
-    picture = box.of(image)
+    picture = box.crop(image)
     if sharp is None:
         return Cell(label, picture)
-    truth = box.of(sharp)
+    truth = box.crop(sharp)
     error = np.abs(picture.astype(np.float64) - truth).mean(axis=-1)
     return Cell(label, picture, psnr(picture, truth), np.asarray(error))
 

@@ -18,7 +18,7 @@ from vrtspike.paper_figures.style import (
     line_style,
     paper_figure,
 )
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 
 PANEL_COLUMNS = 3
 """Panels next to each other, if there are as many sequences."""
@@ -60,7 +60,7 @@ def draw_psnr_over_frames(
         font: ``sans`` or ``serif``.
     """
     columns = min(PANEL_COLUMNS, len(sequences))
-    rows = divide_up(len(sequences), columns)
+    rows = ceil_div(len(sequences), columns)
     size = (COLUMN_WIDTH, _SINGLE_HEIGHT)
     if len(sequences) > 1:
         size = (TEXT_WIDTH, rows * _PANEL_HEIGHT + _LEGEND_HEIGHT)

@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
-from vrtspike.config.tasks import OWN_PROTOCOL
+from vrtspike.config.tasks import DEFAULT_PROTOCOL
 from vrtspike.evaluation.paper_results import OTHER, read_paper_results
 from vrtspike.paper_figures.results import Cost
 from vrtspike.paper_figures.style import (
@@ -89,12 +89,12 @@ def draw_quality_over_cost(stem: Path, table: pd.DataFrame, font: FontName = "sa
             axes.set_xlabel(title)
         protocol = table["protocol"].iloc[0]
         panels[0].set_ylabel(
-            "PSNR, dB" if protocol == OWN_PROTOCOL else f"PSNR, dB (protocol {protocol})"
+            "PSNR, dB" if protocol == DEFAULT_PROTOCOL else f"PSNR, dB (protocol {protocol})"
         )
         # Places of texts are known once the axes have their places.
         figure.draw_without_rendering()
         for texts in labels:
-            _part_labels(texts)
+            _separate_labels(texts)
 
 
 def _names(rows: pd.DataFrame, *, with_device: bool) -> list[str]:
@@ -144,7 +144,7 @@ def _draw_points(
     return texts
 
 
-def _part_labels(texts: Sequence[Annotation]) -> None:
+def _separate_labels(texts: Sequence[Annotation]) -> None:
     """Place each name above, below or next to its point, where it covers no other name."""
     placed: list[Bbox] = []
     for text in texts:

@@ -56,6 +56,6 @@ class RecordedSpikes:
         if exposure.steps < PARTS or min(self.spikes.shape[1:]) < MIN_SIDE:
             return float("nan")
         edges = np.linspace(exposure.start, exposure.stop, PARTS + 1).round().astype(int).tolist()
-        pictures = [self.spikes.picture(start, stop) for start, stop in pairwise(edges)]
+        pictures = [self.spikes.count_image(start, stop) for start, stop in pairwise(edges)]
         length = sum(displacement(after, before) for before, after in pairwise(pictures))
         return length * PARTS / (PARTS - 1) * float(self.ratio)

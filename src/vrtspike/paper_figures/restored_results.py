@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.config.tasks import OWN_PROTOCOL
+from vrtspike.config.tasks import DEFAULT_PROTOCOL
 from vrtspike.data.raw.layouts.registry import spike_layout
 from vrtspike.data.rgb_images import Image
 from vrtspike.io.images import read_picture, to_8_bit
@@ -103,9 +103,9 @@ def read_restored(
         DataError: if the input, or a restored frame, is missing.
         RunError: if the restoration is not finished.
     """
-    if protocol not in (None, OWN_PROTOCOL):
+    if protocol not in (None, DEFAULT_PROTOCOL):
         raise ConfigError(
-            f"--protocol {protocol}: {folder} holds metrics of protocol {OWN_PROTOCOL} alone; "
+            f"--protocol {protocol}: {folder} holds metrics of protocol {DEFAULT_PROTOCOL} alone; "
             "leave it out"
         )
     record = read_earlier_record(folder / RESTORE_RECORD)

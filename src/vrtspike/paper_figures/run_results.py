@@ -17,34 +17,34 @@ from vrtspike.analysis.comparisons.quality_tables import protocols
 from vrtspike.analysis.evaluation_files import (
     EXAMPLES,
     FRAMES,
+    EvaluationSummary,
     ProtocolResults,
-    Summary,
     evaluation_folder,
     find_evaluation,
 )
-from vrtspike.config.tasks import OWN_PROTOCOL
+from vrtspike.config.tasks import DEFAULT_PROTOCOL
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.store.reading import Store
+from vrtspike.deblurring_settings import require_deblurring_settings
 from vrtspike.evaluation.protocols import PROTOCOLS
 from vrtspike.io.images import read_gray, read_rgb
-from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, take_device
+from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, acquire_device
 from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Cost, ModelResult, RestoredSequence
-from vrtspike.reporting.run_quality import read_examples, read_table
+from vrtspike.reporting.evaluation_data import read_examples, read_table
 from vrtspike.restoration.inputs.clip_source import (
     StoreClipSource,
     stored_blurry_frame,
     stored_sharp_frame,
 )
 from vrtspike.restoration.loading import load
-from vrtspike.restoration.restore import restore_frames
+from vrtspike.restoration.tiled_inference import restore_frames
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.published import PublishedRun, read_published
-from vrtspike.settings import deblurring_settings
 from vrtspike.system.errors import ConfigError
-from vrtspike.system.progress_bar import Progresses
+from vrtspike.system.progress_bar import OpenProgress
 
 _ADVICE = "evaluate the run again"
 
@@ -59,13 +59,13 @@ class RunRestorer:
     has to be restored.
 
     Args:
-        device_name: as for :func:`~vrtspike.launching.gpus.take_device`.
-        progress: opens the progress of a sequence.
+        device_name: as for :func:`~vrtspike.launching.gpus.acquire_device`.
+        open_progress: opens the progress of a sequence.
     """
 
-    def __init__(self, device_name: DeviceName, progress: Progresses) -> None:
+    def __init__(self, device_name: DeviceName, open_progress: OpenProgress) -> None:
         self._device_name = device_name
-        self._progress = progress
+        self._progress = open_progress
         self._taken = ExitStack()
         self._models: dict[Path, TrainedModel] = {}
 
@@ -80,7 +80,7 @@ class RunRestorer:
     @cached_property
     def device(self) -> torch.device:
         """The device that computes."""
-        return self._taken.enter_context(take_device(self._device_name, GPU_TIMEOUT_S))
+        return self._taken.enter_context(acquire_device(self._device_name, GPU_TIMEOUT_S))
 
     def model(self, folder: Path) -> TrainedModel:
         """Return the model of a run's result folder, in float32 as in its evaluation."""
@@ -107,7 +107,7 @@ class RunRestorer:
         settings = model.settings
         evaluation_protocol = next(
             (entry for entry in PROTOCOLS.values() if entry.name == protocol),
-            PROTOCOLS[OWN_PROTOCOL],
+            PROTOCOLS[DEFAULT_PROTOCOL],
         )
         with self._progress(title) as show:
             yield from restore_frames(
@@ -231,7 +231,7 @@ def read_run_result(
         RunError: if a file is missing or damaged.
     """
     run = read_published(folder)
-    settings = deblurring_settings(run.settings, run.name)
+    settings = require_deblurring_settings(run.settings, run.name)
     name = label or run.name
     notes = []
     summary = find_evaluation(folder, run)
@@ -267,7 +267,7 @@ def read_run_result(
     return ModelResult(name, str(folder), clips, frame_psnr, cost, notes)
 
 
-def _results_of(summary: Summary, protocol: str, folder: Path) -> ProtocolResults:
+def _results_of(summary: EvaluationSummary, protocol: str, folder: Path) -> ProtocolResults:
     """Return the part of a summary for one protocol.
 
     Raises:
@@ -291,7 +291,7 @@ def _frame_psnr(folder: Path, protocol: str) -> pd.DataFrame:
     return rows[FRAME_COLUMNS].reset_index(drop=True)
 
 
-def _cost(summary: Summary, chosen: ProtocolResults) -> Cost | None:
+def _cost(summary: EvaluationSummary, chosen: ProtocolResults) -> Cost | None:
     """Return quality and cost of an evaluation; None without PSNR."""
     psnr = chosen["metrics"].get("psnr", {}).get("restored")
     if psnr is None:
@@ -306,7 +306,9 @@ def _cost(summary: Summary, chosen: ProtocolResults) -> Cost | None:
     )
 
 
-def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> dict[str, Store]:
+def _find_stores(
+    folder: Path, run: PublishedRun, summary: EvaluationSummary | None
+) -> dict[str, Store]:
     """Return the stores of the test split by sequence; empty if they are not there.
 
     Stores of other data than the evaluated ones do not count.
@@ -314,7 +316,7 @@ def _find_stores(folder: Path, run: PublishedRun, summary: Summary | None) -> di
     recorded = Path(run.dataset)
     neighbor = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
     digest = run.dataset_digest if summary is None else summary["dataset_digest"]
-    split = deblurring_settings(run.settings).DATA.TEST_SPLIT
+    split = require_deblurring_settings(run.settings).DATA.TEST_SPLIT
     for path in (neighbor, recorded):
         if not path.is_file():
             continue

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from vrtspike.io.files import atomic_write_text
-from vrtspike.paper_figures.boxes import CropSpec
-from vrtspike.paper_figures.choice import choose_crops
+from vrtspike.paper_figures.crop_boxes import CropSpec
+from vrtspike.paper_figures.crop_choice import choose_crops
 from vrtspike.paper_figures.crops import Cell, CropRow, compared_cell, crop_table, draw_crops
 from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_bins
 from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
@@ -21,7 +21,7 @@ from vrtspike.paper_figures.results import ComparedResults, ModelResult
 from vrtspike.paper_figures.style import FIGURE_SUFFIXES, FontName
 from vrtspike.paper_figures.xt import draw_xt, slice_of, slice_table
 from vrtspike.system.errors import ConfigError, list_faults
-from vrtspike.system.progress_bar import Progresses
+from vrtspike.system.progress_bar import OpenProgress
 
 BLURRY = "blurry"
 SPIKES = "spikes"
@@ -33,7 +33,7 @@ MIN_MOTION_FRAMES = 2
 MIN_SLICE_FRAMES = 2
 
 
-class FigureLeftOut(Exception):
+class FigureSkipped(Exception):
     """The reason why a figure is not written: there are no data for it."""
 
 
@@ -67,7 +67,7 @@ class FigureWriter:
     Args:
         models: at least one, with different labels.
         request: options of the figures.
-        progress: opens the progress of a piece of work.
+        open_progress: opens the progress of a piece of work.
         note: called with a line for the user.
     """
 
@@ -75,12 +75,12 @@ class FigureWriter:
         self,
         models: Sequence[ModelResult],
         request: FigureRequest,
-        progress: Progresses,
+        open_progress: OpenProgress,
         note: Callable[[str], None] = print,
     ) -> None:
         self.results = ComparedResults(models)
         self.request = request
-        self.progress = progress
+        self.progress = open_progress
         self.note = note
 
     def write(self) -> None:
@@ -98,7 +98,7 @@ class FigureWriter:
         for name in self.request.names or FIGURES:
             try:
                 FIGURES[name](self, self.request.output / name)
-            except FigureLeftOut as reason:
+            except FigureSkipped as reason:
                 if self.request.names:
                     raise ConfigError(f"--only {name}: left out, {reason}") from reason
                 self.note(f"{name}: left out, {reason}")
@@ -148,10 +148,10 @@ class FigureWriter:
 
         Raises:
             ConfigError: if error maps are wanted of frames without a sharp one.
-            FigureLeftOut: if there is none.
+            FigureSkipped: if there is none.
         """
         if not self.crop_specs:
-            raise FigureLeftOut(_no_common_frames(self.results.models))
+            raise FigureSkipped(_no_common_frames(self.results.models))
         if self.request.error_maps:
             self._require_sharp_frames()
         rows = [self._crop_row(spec) for spec in self.crop_specs]
@@ -186,12 +186,12 @@ class FigureWriter:
         cells = [compared_cell(BLURRY, blurry, sharp, spec.box)]
         spikes = self.results.models[0].clips[sequence].spikes(frame)
         if spikes is not None:
-            cells.append(Cell(SPIKES, spec.box.of(_enlarge(spikes, blurry.shape))))
+            cells.append(Cell(SPIKES, spec.box.crop(_enlarge(spikes, blurry.shape))))
         restored = self.results.restored(sequence, frame)
         for model, image in zip(self.results.models, restored, strict=True):
             cells.append(compared_cell(model.label, image, sharp, spec.box))
         if sharp is not None:
-            cells.append(Cell(SHARP, spec.box.of(sharp)))
+            cells.append(Cell(SHARP, spec.box.crop(sharp)))
         whole = blurry if sharp is None else sharp
         return CropRow(sequence, frame, whole, spec.box, cells)
 
@@ -199,10 +199,10 @@ class FigureWriter:
         """Write PSNR over the frame number.
 
         Raises:
-            FigureLeftOut: if no PSNR was measured.
+            FigureSkipped: if no PSNR was measured.
         """
         if not len(self.frame_psnr):
-            raise FigureLeftOut(_NO_PSNR)
+            raise FigureSkipped(_NO_PSNR)
         table = psnr_table(self.frame_psnr)
         sequences = [str(name) for name in dict.fromkeys(table["sequence"])]
         if len(sequences) > MAX_PANELS:
@@ -217,15 +217,15 @@ class FigureWriter:
         """Write the gain over the motion.
 
         Raises:
-            FigureLeftOut: if one of them is not known.
+            FigureSkipped: if one of them is not known.
         """
         if not len(self.frame_psnr):
-            raise FigureLeftOut(_NO_PSNR)
+            raise FigureSkipped(_NO_PSNR)
         motion = self._motion()
         points = self.frame_psnr.merge(motion, on=["sequence", "frame"])
         points = points[np.isfinite(points["gain"]) & np.isfinite(points["motion"])]
         if len(points) < MIN_MOTION_FRAMES * self.frame_psnr["model"].nunique():
-            raise FigureLeftOut(
+            raise FigureSkipped(
                 "the motion is measured between spikes of an exposure, and too few frames of these "
                 "results have recorded spikes at hand"
             )
@@ -256,12 +256,12 @@ class FigureWriter:
         """Write x-t slices.
 
         Raises:
-            FigureLeftOut: if there are none.
+            FigureSkipped: if there are none.
         """
         sequence, row = self._slice_row()
         frames = self.results.frames(sequence)
         if not self.results.is_complete(sequence) or len(frames) < MIN_SLICE_FRAMES:
-            raise FigureLeftOut(
+            raise FigureSkipped(
                 f"not all frames of sequence {sequence} are at hand, or it has a single one"
             )
         blurry = (self.results.blurry(sequence, frame) for frame in frames)
@@ -286,12 +286,12 @@ class FigureWriter:
         """Return sequence and row of the slices: as requested, or the middle of the first crop.
 
         Raises:
-            FigureLeftOut: if there is no crop.
+            FigureSkipped: if there is no crop.
         """
         if self.request.row is not None:
             return self.request.row
         if not self.crop_specs:
-            raise FigureLeftOut(_no_common_frames(self.results.models))
+            raise FigureSkipped(_no_common_frames(self.results.models))
         first = self.crop_specs[0]
         return first.sequence, first.box.y + first.box.height // 2
 
@@ -299,22 +299,22 @@ class FigureWriter:
         """Write quality over cost.
 
         Raises:
-            FigureLeftOut: if there are no evaluated runs, or their protocols differ.
+            FigureSkipped: if there are no evaluated runs, or their protocols differ.
         """
         costs = [
             (model.label, model.cost) for model in self.results.models if model.cost is not None
         ]
         if not costs:
-            raise FigureLeftOut("no result is an evaluated run (results/train/<preset>) with PSNR")
+            raise FigureSkipped("no result is an evaluated run (results/train/<preset>) with PSNR")
         measured = {cost.protocol for _, cost in costs}
         if len(measured) > 1:
             names = ", ".join(sorted(measured))
-            raise FigureLeftOut(
+            raise FigureSkipped(
                 f"results of two protocols do not compare ({names}); choose one with --protocol"
             )
         table = cost_table(costs)
         if table[["seconds", "parameters"]].isna().all(axis=None):
-            raise FigureLeftOut("neither times nor parameters are known")
+            raise FigureSkipped("neither times nor parameters are known")
         _write_table(stem, table)
         draw_quality_over_cost(stem, table, self.request.font)
 

@@ -10,9 +10,9 @@ from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_write_text
-from vrtspike.reporting.measurements import training_curves
 from vrtspike.reporting.offline_page import Headline, OfflinePage
 from vrtspike.reporting.page_data import Curves
+from vrtspike.reporting.performance_data import training_curves
 from vrtspike.reporting.task_report import validation_note
 from vrtspike.runs.published import PublishedRun, read_published
 

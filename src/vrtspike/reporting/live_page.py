@@ -8,7 +8,7 @@ from typing import Any
 
 from vrtspike.io.images import read_rgb
 from vrtspike.reporting.live_state import Snapshot
-from vrtspike.reporting.live_words import live_facts, live_heading
+from vrtspike.reporting.live_text import live_facts, live_heading
 from vrtspike.reporting.offline_page import render_offline, script_json
 from vrtspike.reporting.picture_encoding import encode
 

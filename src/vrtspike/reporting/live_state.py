@@ -15,8 +15,8 @@ from vrtspike.analysis.run_logs import RunLogs, read_live_logs, require_metrics
 from vrtspike.analysis.run_measurements import Speed, measure_run
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import finite_or_null
-from vrtspike.reporting.measurements import RATES, curves_of, loss_terms, training_curves
 from vrtspike.reporting.page_data import Curves
+from vrtspike.reporting.performance_data import RATES, curves_of, loss_terms, training_curves
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.validation_pictures import find_pictures

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.evaluation_files import Summary, find_evaluation
+from vrtspike.analysis.evaluation_files import EvaluationSummary, find_evaluation
 from vrtspike.config.tasks import find_task
 from vrtspike.io.files import atomic_path, file_digest, write_json
 from vrtspike.reporting.task_report import task_report
@@ -113,7 +113,7 @@ def _require_space(output: Path, size: int) -> None:
 
 
 def _card(
-    run: PublishedRun, record: Mapping[str, Any], summary: Summary | None, licence: str
+    run: PublishedRun, record: Mapping[str, Any], summary: EvaluationSummary | None, licence: str
 ) -> str:
     """Return the model card: front matter for the hub, then the description.
 
@@ -134,7 +134,7 @@ def _card(
         run=run,
         model=settings.value("MODEL.TYPE"),
         words=task_report(settings.TASK).card(settings),
-        kept=settings.untrained_weights is not None,
+        kept=settings.unchanged_weights is not None,
         dataset=(summary or {}).get("dataset") or Path(run.dataset).name,
         git=record["git"],
         precision=record[PRECISION],

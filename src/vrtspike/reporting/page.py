@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from vrtspike.io.files import atomic_write_text
-from vrtspike.reporting.embedding import embed_examples, embed_validation_pictures, embed_videos
+from vrtspike.reporting.embedded_media import (
+    embed_examples,
+    embed_validation_pictures,
+    embed_videos,
+)
 from vrtspike.reporting.error_maps import error_colors
 from vrtspike.reporting.offline_page import Headline, OfflinePage
 from vrtspike.reporting.page_data import DataPart, ReportData, RunOnPage

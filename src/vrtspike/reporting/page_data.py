@@ -320,7 +320,7 @@ class RunOnPage(TypedDict):
             validations, in the order of the steps.
         curves: curves of its training.
         evaluation: its evaluation, or the reason why there is none.
-        performance: time and memory, from :func:`vrtspike.reporting.measurements.performance`.
+        performance: time and memory, from :func:`vrtspike.reporting.performance_data.performance`.
         origin: settings, code and machine.
     """
 

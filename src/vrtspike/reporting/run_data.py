@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.performance import read_analysis
+from vrtspike.analysis.performance import analyze_run
 from vrtspike.config.fields import shown_tree
 from vrtspike.config.loading import BASE, load_preset
 from vrtspike.config.preset_files import find_presets
-from vrtspike.config.run_schema import RunSettings, untrained_note
+from vrtspike.config.run_schema import RunSettings, unchanged_weights_note
 from vrtspike.config.tasks import find_task
 from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.io.files import file_digest
-from vrtspike.io.flatten import unequal
-from vrtspike.reporting.measurements import performance, training_curves
+from vrtspike.io.flatten import differing_values
+from vrtspike.reporting.evaluation_data import read_evaluation
 from vrtspike.reporting.page_data import RunOnPage, RunOrigin
-from vrtspike.reporting.run_quality import read_evaluation
+from vrtspike.reporting.performance_data import performance, training_curves
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.published import PublishedRun
@@ -42,13 +42,13 @@ def read_run_on_page(results: Path, name: str, presets: Path) -> RunOnPage:
         RunError: if the run is missing, or a file is damaged.
     """
     folder = results / "train" / name
-    analysis = read_analysis(folder)
+    analysis = analyze_run(folder)
     record = read_record(folder) or {}
     run = analysis.run
     logs = analysis.logs
     weights = folder / WEIGHTS
     seconds = training_seconds(record, logs.train["time"].dropna().tolist())
-    trains = run.settings.untrained_weights is None
+    trains = run.settings.unchanged_weights is None
     return {
         "name": name,
         "task": run.settings.TASK,
@@ -147,9 +147,9 @@ def _machine_text(run: PublishedRun, environment: Mapping[str, Any]) -> str:
 
 def _training_text(run: PublishedRun, record: Mapping[str, Any], seconds: float) -> str:
     """Return the steps, duration and start of a training."""
-    start = run.settings.untrained_weights
+    start = run.settings.unchanged_weights
     if start is not None:
-        return untrained_note(start)
+        return unchanged_weights_note(start)
     began = datetime.datetime.fromtimestamp(record["starts"][0]["time"], datetime.UTC)
     return f"{run.steps:,} steps, {duration_words(seconds)}, begun {began:%Y-%m-%d %H:%M} UTC"
 
@@ -173,7 +173,7 @@ def _weights_text(path: Path) -> str:
 def setting_changes(base: RunSettings, settings: RunSettings) -> list[tuple[str, ...]]:
     """Return key, base value and own value of every setting that differs, values as JSON."""
     text = functools.partial(json.dumps, ensure_ascii=False)
-    differences = unequal(shown_tree(base), shown_tree(settings), text=text)
+    differences = differing_values(shown_tree(base), shown_tree(settings), text=text)
     return [(key, *values) for key, values in differences.items()]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.analysis.evaluation_files import Summary
+from vrtspike.analysis.evaluation_files import EvaluationSummary
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import Metric, defines, find_task
+from vrtspike.config.tasks import Metric, find_task, has_part
 from vrtspike.reporting.page_data import (
     DataPart,
     ExtraReference,
@@ -75,15 +75,15 @@ class TaskReport:
     values_note: str = ""
     examples: ExampleKinds | None = None
 
-    def frames_detail(self, summary: Summary) -> str:
+    def frames_detail(self, summary: EvaluationSummary) -> str:
         """Return words on the test frames after their data set and split; empty for none."""
         return ""
 
-    def extra_reference(self, metric: Metric, summary: Summary) -> ExtraReference | None:
+    def extra_reference(self, metric: Metric, summary: EvaluationSummary) -> ExtraReference | None:
         """Return a further reference of a metric, in addition to that of its gain."""
         return None
 
-    def notes(self, summary: Summary) -> list[str]:
+    def notes(self, summary: EvaluationSummary) -> list[str]:
         """Return sentences on the values of an evaluation, to follow the metrics' definitions."""
         return []
 
@@ -140,7 +140,7 @@ def task_report(name: str) -> TaskReport:
     ('', 'PSNR')
     """
     task = find_task(name)
-    return task.page() if defines(task, "page") else TaskReport()
+    return task.page() if has_part(task, "page") else TaskReport()
 
 
 def task_reports(names: Iterable[str]) -> dict[str, TaskReport]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vrtspike.analysis.intervals import CONFIDENCE_LEVEL
-from vrtspike.reporting.embedding import evaluation_of
+from vrtspike.reporting.embedded_media import evaluation_of
 from vrtspike.reporting.offline_page import Headline
 from vrtspike.reporting.page_data import EvaluationOnPage, MetricMeans, RunOnPage
 from vrtspike.reporting.task_report import task_report

@@ -8,16 +8,16 @@ import torch
 
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.clips.run_statistics import read_run_statistics
+from vrtspike.deblurring_settings import require_deblurring_settings
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.inference.onnx_file import read_onnx
 from vrtspike.restoration.inference.precision import choose_device, choose_precision
-from vrtspike.restoration.restore import load_model, torch_tile_model
+from vrtspike.restoration.tiled_inference import load_model, torch_tile_model
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.runs.named_models import GENERAL, find_trained
+from vrtspike.runs.named_models import GENERAL, find_trained_model
 from vrtspike.runs.published import read_finished
-from vrtspike.settings import deblurring_settings
 from vrtspike.system.errors import ConfigError
 
 
@@ -44,13 +44,13 @@ def load(
         RunError: if the folder is not that of a finished run, a file in it is damaged, or this
             installation lacks the weights.
     """
-    folder = find_trained(run)
+    folder = find_trained_model(run)
     if folder.suffix == ".onnx":
         return load_onnx(folder, device, precision)
     chosen_device = choose_device(device)
     chosen_precision = choose_precision(precision, chosen_device)
     published = read_finished(folder)
-    settings = deblurring_settings(published.settings, published.name)
+    settings = require_deblurring_settings(published.settings, published.name)
     network = load_model(folder / WEIGHTS, settings, chosen_device)
     statistics = None
     limits = None

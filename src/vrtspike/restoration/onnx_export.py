@@ -18,7 +18,7 @@ from vrtspike.data.clips.batches import unit_frames
 from vrtspike.data.clips.samples import BinnedSpikes
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.voxels.bins import bin_table
-from vrtspike.data.voxels.normalization import Statistics, normalize_counts
+from vrtspike.data.voxels.normalization import VoxelStatistics, normalize_counts
 from vrtspike.io.files import atomic_path
 from vrtspike.models.restorer import Restorer
 from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL_ENTRY, seal
@@ -47,7 +47,7 @@ class RecordedInputs(nn.Module):
             without spikes.
     """
 
-    def __init__(self, network: nn.Module, statistics: Statistics | None) -> None:
+    def __init__(self, network: nn.Module, statistics: VoxelStatistics | None) -> None:
         super().__init__()
         self.network = network
         self._statistics = statistics
@@ -101,7 +101,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
     """
     if model.network is None:
         raise ConfigError(f"{model.run.name}: is an ONNX file already")
-    reason = model.network.not_exported if isinstance(model.network, Restorer) else None
+    reason = model.network.not_exportable_reason if isinstance(model.network, Restorer) else None
     if reason:
         raise ConfigError(f"{model.run.name}: {reason}; restore with the run itself")
     with atomic_path(output) as temporary:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, take_device
+from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, acquire_device
 from vrtspike.restoration.folder.record import COMPARED
 from vrtspike.restoration.folder.request import RestoreRequest
-from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained
+from vrtspike.runs.named_models import BUNDLED_NAMES, find_trained_model
 from vrtspike.system.progress_bar import progress_bar
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run_restore_command(
     """
     model = find_model(model_name, device_name, precision)
     from vrtspike.restoration.folder.opened_request import open_request
-    from vrtspike.restoration.page.compared import is_restored_folder, read_compared
+    from vrtspike.restoration.page.compared_frames import is_restored_folder, read_compared
 
     opened = open_request(model.run, request)
     steps = [(model, opened)]
@@ -85,12 +85,12 @@ def run_restore_command(
         steps.append((second, open_request(second.run, second_request)))
     with open_device([source for source, _ in steps], device_name) as device:
         results = [
-            source.load(device, precision).restore_opened(inputs, progress=progress_bar)
+            source.load(device, precision).restore_opened(inputs, open_progress=progress_bar)
             for source, inputs in steps
         ]
     from vrtspike.restoration.page.writing import add_page
 
-    return add_page(opened, results[0], other_folder, progress=progress_bar)
+    return add_page(opened, results[0], other_folder, open_progress=progress_bar)
 
 
 def find_model(name: str, device_name: DeviceName, precision: str) -> ModelSource:
@@ -104,7 +104,7 @@ def find_model(name: str, device_name: DeviceName, precision: str) -> ModelSourc
     Raises:
         UserError: if there is no such model, or an ONNX file does not compute in this way.
     """
-    path = find_trained(name)
+    path = find_trained_model(name)
     if path.suffix == ".onnx":
         from vrtspike.restoration.loading import load_onnx
 
@@ -126,12 +126,12 @@ def open_device(
         name: ``--device``.
     """
     needs_gpu = any(model.exported is None for model in models)
-    return take_device(name if needs_gpu else "cpu", timeout_s=GPU_TIMEOUT_S)
+    return acquire_device(name if needs_gpu else "cpu", timeout_s=GPU_TIMEOUT_S)
 
 
 def _second_request(request: RestoreRequest, output: Path, run: RunIdentity) -> RestoreRequest:
     """Return the request for a second model, with spikes only if it takes them."""
-    from vrtspike.settings import deblurring_settings
+    from vrtspike.deblurring_settings import require_deblurring_settings
 
     second = replace(
         request,
@@ -141,6 +141,6 @@ def _second_request(request: RestoreRequest, output: Path, run: RunIdentity) -> 
         page=False,
         no_reference=(),
     )
-    if deblurring_settings(run.settings).MODEL.USE_SPIKE:
+    if require_deblurring_settings(run.settings).MODEL.USE_SPIKE:
         return second
     return replace(second, spikes=None, simulate_spikes=False, sensor=None, layout=None)

@@ -21,9 +21,9 @@ from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import PEAK, Image
 from vrtspike.data.spike_reconstruction import short_window, tfi, tfp
 from vrtspike.data.store.reading import Store
-from vrtspike.data.voxels.gain import GainMeter
+from vrtspike.data.voxels.gain import GainEstimator
+from vrtspike.deblurring_settings.evaluation import SpikesAloneName
 from vrtspike.io.images import luma
-from vrtspike.settings.evaluation import SpikesAloneName
 
 Reconstruction = Callable[[NDArray[np.uint8], Exposure], NDArray[np.float32]]
 """Maps spikes (T, h, w) and the exposure among them to the spike rate (h, w) at its instant."""
@@ -75,7 +75,7 @@ def to_picture(gray: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.rint(gray).clip(0, PEAK).astype(np.uint8)
 
 
-def in_gray(gray: NDArray[np.float32], sharp: Image) -> tuple[Image, Image]:
+def gray_pair(gray: NDArray[np.float32], sharp: Image) -> tuple[Image, Image]:
     """Return the two images that metrics compare, uint8 (H, W, 3) with three equal channels.
 
     Args:
@@ -108,11 +108,11 @@ def instant_picture(
     Returns:
         uint8 (h, w).
     """
-    meter = GainMeter()
-    meter.add(blurry, spikes.picture(exposure.start, exposure.stop), exposure.steps)
+    meter = GainEstimator()
+    meter.update(blurry, spikes.count_image(exposure.start, exposure.stop), exposure.steps)
     middle = int(exposure.sharp)
     half = min(short_window(exposure.steps) // 2, middle - exposure.start, exposure.stop - middle)
     start = middle - half if half > 0 else exposure.start
     stop = middle + half if half > 0 else exposure.stop
-    rate = spikes.picture(start, stop) / np.float32(stop - start)
+    rate = spikes.count_image(start, stop) / np.float32(stop - start)
     return to_picture(rate * np.float32(PEAK * meter.gain(location)))

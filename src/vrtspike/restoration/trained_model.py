@@ -15,11 +15,12 @@ from torch import nn
 
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.exposure import Exposure
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
 from vrtspike.restoration.checks.checked_clip import CheckedClip, check_clip
-from vrtspike.restoration.checks.clip_check import doubts_message
+from vrtspike.restoration.checks.limit_check import is_worse, kept_frames_warning
 from vrtspike.restoration.checks.no_reference import load_no_reference
-from vrtspike.restoration.checks.outside_training import is_worse, kept_frames_warning
+from vrtspike.restoration.checks.spike_fit import doubts_message
 from vrtspike.restoration.folder.opened_request import OpenedRequest, open_request
 from vrtspike.restoration.folder.output_folder import Note, OutputFolder
 from vrtspike.restoration.folder.record import ModelEntry
@@ -30,11 +31,10 @@ from vrtspike.restoration.inputs.clip_frames import InputFrames
 from vrtspike.restoration.inputs.clip_source import ClipSource
 from vrtspike.restoration.inputs.input_clip import InputClip, InputSpikes, open_clip
 from vrtspike.restoration.page.writing import add_page
-from vrtspike.restoration.restore import restore_frames
+from vrtspike.restoration.tiled_inference import restore_frames
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import Settings, deblurring_settings
 from vrtspike.system.errors import DataError
-from vrtspike.system.progress_bar import ProgressCallback, Progresses, progress_bar
+from vrtspike.system.progress_bar import OpenProgress, ProgressCallback, progress_bar
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +60,7 @@ class TrainedModel:
     precision: str
     tile_model: TileModel
     network: nn.Module | None = None
-    statistics: Statistics | None = None
+    statistics: VoxelStatistics | None = None
     ratio: int | None = None
     limits: RecordingLimits | None = None
 
@@ -82,9 +82,9 @@ class TrainedModel:
         )
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> DeblurringSettings:
         """The complete settings that it was trained with."""
-        return deblurring_settings(self.run.settings)
+        return require_deblurring_settings(self.run.settings)
 
     def restore(
         self,
@@ -163,7 +163,7 @@ class TrainedModel:
         output: str | Path,
         *,
         sharp: str | Path | None = None,
-        progress: Progresses = progress_bar,
+        open_progress: OpenProgress = progress_bar,
         **options: Any,  # noqa: ANN401 - the fields of RestoreRequest, which have types
     ) -> RestoredFolder:
         """Restore a clip into a folder, as the command ``vrtspike restore`` does.
@@ -178,7 +178,7 @@ class TrainedModel:
                 ``simulate_spikes`` and for a model without spikes.
             output: folder for ``restored/<frame>.png`` and ``restore.json``.
             sharp: folder of sharp frames of the same names, to compare with.
-            progress: opens the progress of a step by its title.
+            open_progress: opens the progress of a step by its title.
             options: other options of
                 :class:`~vrtspike.restoration.folder.request.RestoreRequest`, which describes them:
                 ``simulate_spikes``, ``sensor``, ``layout``, ``video``, ``side_by_side``, ``tile``,
@@ -200,20 +200,20 @@ class TrainedModel:
         )
         notes: list[str] = []
         opened = open_request(self.run, request)
-        restored = self.restore_opened(opened, progress=progress, note=notes.append)
-        result = replace(add_page(opened, restored, progress=progress), notes=notes)
+        restored = self.restore_opened(opened, open_progress=open_progress, note=notes.append)
+        result = replace(add_page(opened, restored, open_progress=open_progress), notes=notes)
         for warning in result.warnings:
             warnings.warn(warning, stacklevel=2)
         return result
 
     def restore_opened(
-        self, opened: OpenedRequest, *, progress: Progresses, note: Note = print
+        self, opened: OpenedRequest, *, open_progress: OpenProgress, note: Note = print
     ) -> RestoredFolder:
         """Restore a clip into a folder, without the page; frames that are already in it stay.
 
         Args:
             opened: request with opened inputs.
-            progress: opens the progress of a step.
+            open_progress: opens the progress of a step.
             note: called with notes and warnings for the user.
 
         Raises:
@@ -236,10 +236,10 @@ class TrainedModel:
         output.begin(clip, tiling, self.device.type)
         if output.missing:
             output.record_doubts(clip)
-            with progress("restore, tiles") as show:
+            with open_progress("restore, tiles") as show:
                 frames = self._frames_or_blurry(clip, tiling, wanted=output.missing, progress=show)
                 output.write_frames(image for image, _ in frames)
-        output.measure(clip, scores, progress)
+        output.measure(clip, scores, open_progress)
         return RestoredFolder(request.output, output.record, no_reference=request.no_reference)
 
     def tiling(self, source: InputClip, tile: int | None = None) -> Tiling:

@@ -14,11 +14,11 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from vrtspike.config.deprecated_keys import replace_deprecated_keys
 from vrtspike.config.fields import decides_results, public_tree
-from vrtspike.config.old_keys import replace_old_keys
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import find_task
-from vrtspike.config.yaml_documents import document_of
+from vrtspike.config.yaml_documents import document_from_tree
 from vrtspike.io.backbone_weights import PUBLISHED, require_weights
 from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
 from vrtspike.runs.file_names import SETTINGS_FILE, STATISTICS
@@ -100,8 +100,10 @@ class RunIdentity:
             kind = find_task(contents["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
             # Warnings of old keys are suppressed, because a finished run cannot be changed.
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-                document = document_of(contents["settings"], str(path))
-                settings = kind.model_validate(replace_old_keys(document, kind.old_keys).tree)
+                document = document_from_tree(contents["settings"], str(path))
+                settings = kind.model_validate(
+                    replace_deprecated_keys(document, kind.deprecated_keys).tree
+                )
             values = {entry.name: contents[entry.name] for entry in fields(RunIdentity)}
             return cls(**{**values, "settings": settings})
         except (ConfigError, KeyError, ValueError) as error:

@@ -46,7 +46,7 @@ def bundled_model(name: str) -> Path:
     return folder
 
 
-def find_trained(model: str | Path) -> Path:
+def find_trained_model(model: str | Path) -> Path:
     """Return the folder of a trained model, or its ONNX file; a model of the hub is downloaded.
 
     Args:

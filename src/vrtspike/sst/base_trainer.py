@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from vrtspike.config.yaml_documents import nested
+from vrtspike.config.yaml_documents import unflatten
 from vrtspike.io.files import atomic_path
-from vrtspike.io.weights import UNREADABLE, load_trained
+from vrtspike.io.weights import UNREADABLE, load_trained_weights
 from vrtspike.launching.signals import EXIT_RESUMABLE, process_rank
 from vrtspike.runs.file_names import BEST_WEIGHTS
 from vrtspike.runs.identity import weight_digests
@@ -62,7 +62,7 @@ def read_model(
             f"{path}: no model that a trainer saved, damaged, or of another class ({error}); give "
             "its class, or train it again"
         ) from error
-    load_trained(model, path)
+    load_trained_weights(model, path)
     return model.eval(), facts
 
 
@@ -137,14 +137,14 @@ class BaseTrainer:
         self._show_parameters(len(dataset))
         outcome = fit(
             self.folder,
-            SSTObjective.of(dataset),
+            SSTObjective.from_dataset(dataset),
             model_class=self._model_builder(dataset.store),
             model_parameters=parameters,
             dataset_class=self.dataset_class,
             dataset_parameters={**data, "split": "train"},
             validation_parameters={**data, "split": "val"},
             identity={"data": dataset.store.digest, **first_weights},
-            settings=nested(self.settings),
+            settings=unflatten(self.settings),
         )
         if outcome.status == "interrupted":
             _show(f"{self.title}: stopped after step {outcome.step}; uid={self.uid!r} goes on")
@@ -152,7 +152,7 @@ class BaseTrainer:
         model = outcome.model
         best = self.folder / BEST_WEIGHTS
         if best.is_file():
-            load_trained(model, best)
+            load_trained_weights(model, best)
         if process_rank() == 0:
             facts = {"model_params": parameters, "steps": outcome.step, **first_weights}
             self._save(model, dataset.store, facts)
@@ -191,7 +191,7 @@ class BaseTrainer:
             model = self.model_class(**parameters)
             place_on_grid(model, **store.placement)
             if path is not None:
-                load_trained(model, path)
+                load_trained_weights(model, path)
             return model
 
         return build

@@ -19,7 +19,7 @@ from scipy import stats
 
 from vrtspike.sst.baselines import BASELINES
 from vrtspike.sst.scores import BEST_POSSIBLE, MODEL, skill
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 
 BLOCK = 12
 """Number of start months of a block; a quarter of them where there are fewer than four blocks."""
@@ -40,7 +40,7 @@ def block_length(samples: int) -> int:
     return max(1, samples // 4)
 
 
-def block_choices(samples: int, resamples: int = RESAMPLES) -> xarray.DataArray:
+def bootstrap_indices(samples: int, resamples: int = RESAMPLES) -> xarray.DataArray:
     """Choose places (resample, sample) of a moving block bootstrap, the same at every call.
 
     Args:
@@ -48,7 +48,7 @@ def block_choices(samples: int, resamples: int = RESAMPLES) -> xarray.DataArray:
         resamples: number of resamples.
     """
     block = block_length(samples)
-    count = divide_up(samples, block)
+    count = ceil_div(samples, block)
     starts = np.random.default_rng(0).integers(0, samples - block + 1, (resamples, count))
     indices = (starts[..., None] + np.arange(block)).reshape(resamples, -1)[:, :samples]
     return xarray.DataArray(indices, dims=("resample", "sample"))
@@ -77,7 +77,7 @@ def compare_with_baselines(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.Da
     """
     samples = means.sizes["sample"]
     scores = skill(means)
-    resampled = skill(means.isel(sample=block_choices(samples))).where(samples >= MIN_SAMPLES)
+    resampled = skill(means.isel(sample=bootstrap_indices(samples))).where(samples >= MIN_SAMPLES)
     error = resampled.std("resample", ddof=1, skipna=False)
     student = stats.t(max(1, samples / block_length(samples) - 1))
     table = _with_intervals(scores, error * student.ppf((1 + LEVEL) / 2))
@@ -91,7 +91,7 @@ def compare_with_baselines(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.Da
     # Equal forecasts have difference and standard error 0.
     ratio = (difference.abs() / standard_error).fillna(0.0)
     p = pd.Series(2 * student.sf(ratio), ratio.index).where(high.notna())
-    p_holm = holm(p)
+    p_holm = adjust_holm(p)
     columns = {
         "verdict": _verdicts(difference, p_holm, samples) + " " + baseline["system"].map(BASELINES),
         "baseline": baseline["system"],
@@ -108,13 +108,13 @@ def compare_with_baselines(means: xarray.Dataset) -> tuple[xarray.Dataset, pd.Da
     return table, pd.DataFrame(columns)
 
 
-def holm(p: pd.Series) -> pd.Series:
+def adjust_holm(p: pd.Series) -> pd.Series:
     """Adjust the p values of a family of tests by Holm's step-down method (1979).
 
     The smallest of n is multiplied by n, the next by n - 1 and so on; none is below a smaller one,
     or above 1. NaN counts as no test.
 
-    >>> holm(pd.Series([0.01, 0.04, 0.03])).round(6).tolist()
+    >>> adjust_holm(pd.Series([0.01, 0.04, 0.03])).round(6).tolist()
     [0.03, 0.06, 0.06]
     """
     ascending = p.dropna().sort_values(kind="stable")

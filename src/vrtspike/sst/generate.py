@@ -81,13 +81,13 @@ class Globe:
         count = _SPIN_UP + len(self.months)
         pushes = np.random.default_rng([self.seed, 0]).normal(size=(count, 2)) @ np.array([1, 1j])
         # Each part of the oscillation has a variance of 1.
-        self._oscillation = _remember(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
+        self._oscillation = _autoregression(pushes * np.sqrt(1 - abs(_TURN) ** 2), _TURN)
         shape = (count, len(self.latitudes), len(self.longitudes))
         noise = np.random.default_rng([self.seed, 1]).normal(size=shape)
         # The noise is smoothed in space, because the weather of neighbouring points is alike.
         noise = noise + np.roll(noise, 1, axis=2)
         noise = WEATHER_K * (noise + np.roll(noise, 1, axis=1)) / 2
-        self._weather = _remember(np.sqrt(1 - self._memory**2) * noise, self._memory)
+        self._weather = _autoregression(np.sqrt(1 - self._memory**2) * noise, self._memory)
 
     def land(self) -> NDArray[np.bool_]:
         """Return the points (h, w) on land: one round continent, and a cape in the south."""
@@ -96,49 +96,49 @@ class Globe:
         continent = ((lon - 275) / 20) ** 2 + ((lat - 15) / 26) ** 2 < 1
         return np.asarray(continent | ((np.abs(lon - 140) < 12) & (lat < -25)))
 
-    def expectation(self, ahead: int = 0) -> _Array:
-        """Return kelvin (N, h, w) of unfrozen sea as expected ``ahead`` months later.
+    def expectation(self, lead: int = 0) -> _Array:
+        """Return kelvin (N, h, w) of unfrozen sea as expected ``lead`` months later.
 
         With 0 it is the temperature itself.
         """
-        months = self.months + ahead
+        months = self.months + lead
         lat = np.deg2rad(self.latitudes)[:, None]
         season = np.cos(2 * np.pi * (months % MONTHS - 8) / MONTHS)[:, None, None]
         field = 301.15 - 36 * np.sin(lat) ** 2 + 5 * np.sin(lat) * season
-        field = field + self._memory**ahead * self._weather
+        field = field + self._memory**lead * self._weather
         if self.anomalies:
             years = (months - self.months[0])[:, None, None] / MONTHS
-            swing = (_TURN**ahead * self._oscillation)[:, None, None]
+            swing = (_TURN**lead * self._oscillation)[:, None, None]
             first, second = self._patterns()
             field += TREND_K * np.cos(lat) * years
             field += EL_NINO_K * (first * swing.real + second * swing.imag)
         return field
 
-    def best_forecast(self, ahead: int) -> _Array:
-        """Return expected kelvin (N, h, w) of the sea ``ahead`` months later, given all until now.
+    def best_forecast(self, lead: int) -> _Array:
+        """Return expected kelvin (N, h, w) of the sea ``lead`` months later, given all until now.
 
         The unfrozen temperature is normal about :meth:`expectation`; freezing cuts it off below.
 
         Args:
-            ahead: months, from 1.
+            lead: months, from 1.
         """
-        expected = self.expectation(ahead)
-        deviation = np.sqrt(self.error_variance(ahead))
+        expected = self.expectation(lead)
+        deviation = np.sqrt(self.error_variance(lead))
         above = (expected - FREEZING_K) / deviation
         return np.asarray(FREEZING_K + deviation * (above * norm.cdf(above) + norm.pdf(above)))
 
-    def error_variance(self, ahead: int) -> _Array:
+    def error_variance(self, lead: int) -> _Array:
         """Return the variance (h, w) of the unfrozen temperature in kelvin squared.
 
         Args:
-            ahead: months between start and target.
+            lead: months between start and target.
         """
-        weather = WEATHER_K**2 * (1 - self._memory ** (2 * ahead))
+        weather = WEATHER_K**2 * (1 - self._memory ** (2 * lead))
         shape = (len(self.latitudes), len(self.longitudes))
         if not self.anomalies:
             return np.full(shape, weather)
         first, second = self._patterns()
-        swing = EL_NINO_K**2 * (1 - abs(_TURN) ** (2 * ahead))
+        swing = EL_NINO_K**2 * (1 - abs(_TURN) ** (2 * lead))
         return weather + swing * (first**2 + second**2)
 
     def _patterns(self) -> tuple[_Array, _Array]:
@@ -172,9 +172,9 @@ class Globe:
         return np.where(self.land(), np.nan, share).astype(np.float32)
 
 
-def _remember(pushes: NDArray[Any], memory: complex) -> NDArray[Any]:
+def _autoregression(shocks: NDArray[Any], memory: complex) -> NDArray[Any]:
     """Return an autoregression of first order over the first axis, without its first months."""
-    return np.asarray(lfilter([1], [1, -memory], pushes, axis=0))[_SPIN_UP:]
+    return np.asarray(lfilter([1], [1, -memory], shocks, axis=0))[_SPIN_UP:]
 
 
 def write_example(folder: str | Path, globe: Globe | None = None) -> Path:

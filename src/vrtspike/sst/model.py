@@ -20,7 +20,7 @@ from vrtspike.sst.months import MONTHS
 from vrtspike.sst.settings import SST_MODELS, SSTSettings
 from vrtspike.sst.store import PreparedStore
 from vrtspike.system.errors import ConfigError
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 
 HARMONICS = 8
 """Waves around a circle of latitude that encode places; half as many from pole to pole."""
@@ -86,7 +86,7 @@ class RecursiveAttentionTransformer(nn.Module):
         self.recursion_depth = recursion_depth
         self.learning_rate = learning_rate
         # Rows and columns of patches; the last ones may reach beyond the region.
-        self._counts = divide_up(height, patch_size), divide_up(width, patch_size)
+        self._counts = ceil_div(height, patch_size), ceil_div(width, patch_size)
         cells = patch_size**2
         self.content = nn.Linear(seq_len * cells, d_model)
         self.place = nn.Linear(3 + 2 * HARMONICS + 2 * (HARMONICS // 2) + cells, d_model)

@@ -38,7 +38,7 @@ class SSTObjective(Objective):
         self._offset = offset
 
     @classmethod
-    def of(cls, dataset: ERA5SSTMonthlyDataset) -> Self:
+    def from_dataset(cls, dataset: ERA5SSTMonthlyDataset) -> Self:
         """Return the objective of the samples of a data set."""
         store = dataset.store
         return cls(store.weights, store.fields["deviation"], dataset.offset)
@@ -78,7 +78,7 @@ class SSTObjective(Objective):
         values = torch.stack([rmse, correlation], dim=1).tolist()
         return [{RMSE: rmse, CORRELATION: acc} for rmse, acc in values]
 
-    def size(self, batch: SampleBatch) -> tuple[int, int]:
+    def batch_counts(self, batch: SampleBatch) -> tuple[int, int]:
         """Return the numbers of samples, and of months read and forecast."""
         months = batch["past"].shape[1] + batch["future"].shape[1]
         return len(batch["past"]), len(batch["past"]) * months

@@ -19,7 +19,7 @@ import xarray
 from numpy.typing import NDArray
 
 from vrtspike.sst.months import MONTHS
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 
 FOLDS = 5
 """Number of blocks of consecutive years, each of which is left out once."""
@@ -58,7 +58,7 @@ def fold_sums(products: xarray.DataArray) -> _Array:
     missing = int(products["time"][0]) % MONTHS
     whole = products.drop_vars("time").pad(time=(missing, 0))
     years = whole.coarsen(time=MONTHS, boundary="pad").construct(time=("year", "month"))
-    size = divide_up(years.sizes["year"], FOLDS)
+    size = ceil_div(years.sizes["year"], FOLDS)
     sums = years.coarsen(year=size, boundary="pad").sum()
     return np.asarray(sums.transpose("year", "month", ...).values)
 

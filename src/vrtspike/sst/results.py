@@ -15,11 +15,11 @@ import xarray
 from vrtspike.analysis.evaluation_files import (
     COMPARISON_PICTURES,
     METRICS_PAGE,
-    Summary,
-    chosen_on,
+    EvaluationSummary,
+    chosen_on_warning,
     write_evaluation,
 )
-from vrtspike.config.run_schema import untrained_note
+from vrtspike.config.run_schema import unchanged_weights_note
 from vrtspike.io.files import finite_or_null, replaced_folder
 from vrtspike.plotting.pages import Table, write_page
 from vrtspike.runs.evaluation_job import EvaluationJob
@@ -46,7 +46,7 @@ _BEST_POSSIBLE = (
 
 
 def write_forecast_results(
-    job: EvaluationJob, evaluation: ForecastEvaluation, facts: Summary
+    job: EvaluationJob, evaluation: ForecastEvaluation, facts: EvaluationSummary
 ) -> list[str]:
     """Write all files of an evaluation.
 
@@ -83,7 +83,7 @@ def write_forecast_results(
         {"file": f"{COMPARISON_PICTURES}/{name}", "caption": caption}
         for name, caption in CAPTIONS.items()
     ]
-    entries: Summary = {
+    entries: EvaluationSummary = {
         "definitions": definitions,
         "warnings": warnings,
         "figures": figures,
@@ -138,10 +138,10 @@ def _warnings(job: EvaluationJob, split: str) -> list[str]:
     """Return reasons why the scores are not an independent test of a trained model."""
     warnings = []
     if split == "val":
-        warnings.append(chosen_on("the validation split", "TEST.SPLIT is val"))
-    start = job.run.settings.untrained_weights
+        warnings.append(chosen_on_warning("the validation split", "TEST.SPLIT is val"))
+    start = job.run.settings.unchanged_weights
     if start is not None:
-        warnings.append(untrained_note(start))
+        warnings.append(unchanged_weights_note(start))
     return warnings
 
 

@@ -28,13 +28,13 @@ from vrtspike.io.manifests import ManifestKind
 from vrtspike.sst.grid import Area
 from vrtspike.sst.months import MONTHS, month_number
 from vrtspike.system.errors import DataError
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 
 Degrees = tuple[float, float]
 YearSpan = tuple[int, int]
 
 RMSE, CORRELATION = "rmse", "acc"
-_metric = partial(Metric, decimals=3, before="baseline", after="forecast")
+_metric = partial(Metric, decimals=3, reference_name="baseline", result_name="forecast")
 METRICS = {
     RMSE: _metric(
         RMSE,
@@ -127,7 +127,7 @@ def years_within(years: Years | None, first: int, last: int, name: str) -> Years
     >>> years_within(None, month_number(1980, 3), month_number(2010, 12), "a.nc")
     Years(TRAIN=(1981, 2004), VAL=(2005, 2007), TEST=(2008, 2010))
     """
-    begin = divide_up(first, MONTHS)
+    begin = ceil_div(first, MONTHS)
     end = (last + 1) // MONTHS - 1
     whole = max(0, end - begin + 1)
     if years is None and whole > 3:
@@ -210,7 +210,7 @@ class SSTTestSettings(Section):
 class SSTSettings(RunSettings):
     """All settings of a preset of the sea surface temperature."""
 
-    watched: ClassVar[tuple[str, ...] | None] = (RMSE, CORRELATION)
+    watchable_metrics: ClassVar[tuple[str, ...] | None] = (RMSE, CORRELATION)
 
     DATA: SSTDataSettings = key("Data", SSTDataSettings())
     MODEL: SSTModelSettings = key("Model", SSTModelSettings())

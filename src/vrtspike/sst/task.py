@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from vrtspike.runs.identity import RunIdentity
     from vrtspike.sst.dataset import ERA5SSTMonthlyDataset
     from vrtspike.sst.generate import Globe
-    from vrtspike.training.distributed import Ranks
+    from vrtspike.training.distributed import DistributedContext
     from vrtspike.training.objectives import TrainingParts
-    from vrtspike.training.workers import Workers
+    from vrtspike.training.workers import WorkerCounts
 
 SETTINGS = SSTSettings
 
@@ -163,13 +163,13 @@ def statistics(settings: SSTSettings, manifest_path: Path) -> Mapping[str, Any]:
     return {"dataset": manifest_path.parent.name, "dataset_digest": facts["digest"], **entries}
 
 
-def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> TrainingParts:
+def build(run: RunIdentity, ranks: DistributedContext, workers: WorkerCounts) -> TrainingParts:
     """Build model, objective and batches of a run, for one of its processes.
 
     Raises:
         UserError: if the data, or the weights it starts from, cannot be used.
     """
-    from vrtspike.io.weights import load_trained
+    from vrtspike.io.weights import load_trained_weights
     from vrtspike.sst.model import build_sst_model
     from vrtspike.sst.objective import SSTObjective
     from vrtspike.training.batches import NoBatches, ShuffledBatches, ValidationBatches
@@ -182,10 +182,10 @@ def build(run: RunIdentity, ranks: Ranks, workers: Workers) -> TrainingParts:
     note = f"{left_out} samples with missing months left out" if left_out else ""
     model = build_sst_model(settings, samples.store)
     if settings.MODEL.PRETRAINED is not None:
-        load_trained(model, training_weights(settings)["MODEL.PRETRAINED"])
+        load_trained_weights(model, training_weights(settings)["MODEL.PRETRAINED"])
     model = model.to(ranks.device)
-    objective = SSTObjective.of(samples)
-    if settings.untrained_weights is not None:
+    objective = SSTObjective.from_dataset(samples)
+    if settings.unchanged_weights is not None:
         return TrainingParts(model, objective, NoBatches(), None, note=note)
     training = ShuffledBatches(samples, settings, workers, ranks)
     validation = ValidationBatches(held_out, settings, workers, ranks)
@@ -201,7 +201,7 @@ def evaluate(job: EvaluationJob) -> list[str]:
         DataError: if the data are missing or too short.
         RunError: if the weights belong to another model, or were changed.
     """
-    from vrtspike.io.weights import load_trained
+    from vrtspike.io.weights import load_trained_weights
     from vrtspike.runs.published import require_published
     from vrtspike.sst.evaluate import best_possible_forecasts, evaluate
     from vrtspike.sst.model import build_sst_model
@@ -210,7 +210,7 @@ def evaluate(job: EvaluationJob) -> list[str]:
     settings = cast("SSTSettings", job.run.settings)
     samples = open_split(settings, job.manifest_path, settings.TEST.SPLIT)
     model = build_sst_model(settings, samples.store)
-    load_trained(model, job.weights)
+    load_trained_weights(model, job.weights)
     require_published(job.weights)
     best = None
     if settings.DATA.GENERATE:

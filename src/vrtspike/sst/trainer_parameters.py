@@ -31,7 +31,7 @@ PARAMETERS: Mapping[str, tuple[str, Any]] = {
     "prefetch_factor": ("DATALOADER.TRAIN_PREFETCH_FACTOR", 2),
 }
 """Parameters of the trainer: the key of a preset, and the default."""
-OTHER_NAMES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
+ALIASES: Mapping[str, tuple[str, Mapping[Any, Any]]] = {
     "ims_per_gpu": ("batch_size", {}),
     "gradient_accumulation_steps": ("accumulate_grad_batches", {}),
     "use_fp16": ("precision", {False: "32", True: "16-mixed"}),
@@ -52,7 +52,7 @@ def preset_values(parameters: Mapping[str, Any], learning_rate: object) -> dict[
     """Return values by the keys of a preset, as they are written: the same on every machine.
 
     Args:
-        parameters: values by names of :data:`PARAMETERS` or :data:`OTHER_NAMES`.
+        parameters: values by names of :data:`PARAMETERS` or :data:`ALIASES`.
         learning_rate: learning rate of the optimiser.
 
     Raises:
@@ -95,9 +95,9 @@ def _parameter(name: str, value: object, location: str) -> tuple[str, object]:
     Raises:
         ConfigError: if there is no such parameter.
     """
-    parameter, meanings = OTHER_NAMES.get(name, (name, {}))
+    parameter, meanings = ALIASES.get(name, (name, {}))
     if parameter not in PARAMETERS:
-        near = nearest_name(name, [*PARAMETERS, *OTHER_NAMES], cutoff=0)
+        near = nearest_name(name, [*PARAMETERS, *ALIASES], cutoff=0)
         raise ConfigError(f"{location}: unknown; did you mean {near}? docs/sst.md has all of them")
     # Values are compared, not looked up, because a wrong value, such as a list, may have no hash.
     for old, new in meanings.items():

@@ -9,5 +9,5 @@
   weights: ``settings.json``, which is the identity of a run (:mod:`vrtspike.runs.identity`), and
   ``code.json`` (:mod:`~vrtspike.staleness.training_code`), which the launcher compares, too.
 
-A sequence of a shard is compared with its own manifest (:mod:`vrtspike.data.shard_jobs`).
+A sequence of a shard is compared with its own manifest (:mod:`vrtspike.data.stages`).
 """

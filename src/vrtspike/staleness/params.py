@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vrtspike.config.tasks import TASKS, find_task
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.io.files import read_json
 from vrtspike.io.flatten import flat_settings
 from vrtspike.io.manifests import FileEntry, ManifestKind, contents_digest, read_manifest
@@ -45,7 +45,7 @@ def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
 
 
 def task_code_lines(
-    workflow: Workflow, scripts: Path, program: str, preset: PresetFunction = own_preset
+    workflow: WorkflowConfig, scripts: Path, program: str, preset: PresetFunction = own_preset
 ) -> LinesFunction:
     """Return :func:`code_lines` of a program that uses only the task of a job's preset.
 
@@ -60,11 +60,11 @@ def task_code_lines(
     def lines(task: str) -> list[str]:
         return code_lines(scripts, program, [TASKS[task]])
 
-    return lambda wildcards: lines(workflow.preset(preset(wildcards)).TASK)
+    return lambda wildcards: lines(workflow.settings_of(preset(wildcards)).TASK)
 
 
 def setting_lines(
-    workflow: Workflow, program: str, preset: PresetFunction = own_preset
+    workflow: WorkflowConfig, program: str, preset: PresetFunction = own_preset
 ) -> LinesFunction:
     """Return a line per key of a job's preset that changes its result: ``TEST.TILE.SIZE: 64``.
 
@@ -79,7 +79,7 @@ def setting_lines(
         raise KeyError(f"{program}: its entry in STAGE_INPUTS selects no settings")
 
     def lines(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
-        selected = flat_settings(select(workflow.preset(preset(wildcards))))
+        selected = flat_settings(select(workflow.settings_of(preset(wildcards))))
         return [f"{key}: {value}" for key, value in selected.items()]
 
     return lines
@@ -130,10 +130,10 @@ def rerun_damaged(
     return no_input
 
 
-def data_damage(workflow: Workflow, preset: str) -> str:
+def data_damage(workflow: WorkflowConfig, preset: str) -> str:
     """Return the fault of the manifest of a preset's prepared data; empty if it is valid."""
     manifest = workflow.manifest(preset)
-    task = find_task(workflow.preset(preset).TASK)
+    task = find_task(workflow.settings_of(preset).TASK)
     return _damage(manifest, lambda: task.dataset_digest(manifest))
 
 
@@ -146,7 +146,7 @@ def _damage(path: Path, read: Callable[[], object]) -> str:
     return ""
 
 
-def raw_file_lines(workflow: Workflow, preset: str) -> list[str]:
+def raw_file_lines(workflow: WorkflowConfig, preset: str) -> list[str]:
     """Return a line for each raw file of a preset's prepared data, with the digest of its contents.
 
     The digest is taken from the manifest if size and date of the file are unchanged.

@@ -25,7 +25,7 @@ IGNORED_MODULES = (
     "vrtspike.system.errors",
     "vrtspike.system.options",
     "vrtspike.system.program",
-    "vrtspike.system.user_faults",
+    "vrtspike.system.user_error_messages",
 )
 """Modules that only report to the user; a package includes all its modules."""
 

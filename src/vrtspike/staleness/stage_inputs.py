@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import defines, find_task
+from vrtspike.config.tasks import find_task, has_part
 from vrtspike.runs.identity import evaluation_settings, result_settings
 from vrtspike.staleness.source_digests import code_digests
 from vrtspike.system.errors import ConfigError
@@ -49,7 +49,7 @@ def prepared_data_settings(settings: RunSettings) -> Mapping[str, Any]:
         ConfigError: if rules of the task's own make them.
     """
     task = find_task(settings.TASK)
-    if not defines(task, "prepare"):
+    if not has_part(task, "prepare"):
         raise ConfigError(f"TASK {settings.TASK}: its data are not made by the rule prepare")
     return task.data_settings(settings)
 
@@ -63,12 +63,12 @@ _LOGS_AND_FILES = (
     "vrtspike.monitoring",
     "vrtspike.runs",
     "vrtspike.staleness",
-    "vrtspike.system.program_ends",
+    "vrtspike.system.termination",
     "vrtspike.training.checkpoints",
 )
 """Modules that change no weights: logs, launching, files."""
 
-_SETTINGS = ("vrtspike.config", "vrtspike.settings")
+_SETTINGS = ("vrtspike.config", "vrtspike.deblurring_settings")
 """Modules of settings, which are compared by their values."""
 
 _TABLES = StageInputs(parts=("METRICS", "SETTINGS", "FRAME_KEYS"))
@@ -76,7 +76,9 @@ _PAGES = StageInputs(parts=(*_TABLES.parts, "page"))
 
 STAGE_INPUTS: Mapping[str, StageInputs] = {
     # A shard's job has code of both stages.
-    "ingest.py": StageInputs(ignored_modules=("vrtspike.data.store", "vrtspike.settings.stores")),
+    "ingest.py": StageInputs(
+        ignored_modules=("vrtspike.data.store", "vrtspike.deblurring_settings.stores")
+    ),
     "voxelize.py": StageInputs(ignored_modules=("vrtspike.data.checks",)),
     "prepare.py": StageInputs(parts=("prepare",), settings=prepared_data_settings),
     "train.py": StageInputs(

@@ -17,9 +17,9 @@ from vrtspike.config.loading import require_trainable
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.io.backbone_weights import PUBLISHED
-from vrtspike.io.flatten import unequal
+from vrtspike.io.flatten import differing_values
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.runs.identity import RunIdentity, result_settings, weight_digests
 from vrtspike.staleness.training_code import code_changes
@@ -56,7 +56,7 @@ class TrainingPlanner:
 
     def __init__(
         self,
-        workflow: Workflow,
+        workflow: WorkflowConfig,
         program: Path,
         remedies: Callable[[RunSettings], Mapping[str, str]],
     ) -> None:
@@ -109,7 +109,7 @@ class TrainingPlanner:
 
     def weights(self, preset: str, origin: WeightsOrigin) -> dict[str, Path]:
         """Return the files of weights of one origin that a preset's training reads, by key."""
-        settings = self._workflow.preset(preset)
+        settings = self._workflow.settings_of(preset)
         trained = {self.result(name) / WEIGHTS for name in self._workflow.trainings}
         files = find_task(settings.TASK).training_weights(settings)
         return {key: path for key, path in files.items() if _origin(path, trained) == origin}
@@ -126,7 +126,7 @@ class TrainingPlanner:
         """
         self._require_order([preset])
         if retrain or not self.is_trained(preset) or self.describe_changes(preset):
-            settings = self._workflow.preset(preset)
+            settings = self._workflow.settings_of(preset)
             given = self.weights(preset, "given")
             require_trainable(settings, preset, given, self._remedies(settings))
 
@@ -174,15 +174,15 @@ class TrainingPlanner:
     def _setting_changes(self, preset: str, run: RunIdentity) -> list[str]:
         """Return the settings that change the result and differ from the settings of a run."""
         before = result_settings(run.settings)
-        now = result_settings(self._workflow.preset(preset))
-        differences = unequal(before, now)
+        now = result_settings(self._workflow.settings_of(preset))
+        differences = differing_values(before, now)
         return [f"{key} {old} -> {new}" for key, (old, new) in sorted(differences.items())]
 
     def _data_changes(self, preset: str, run: RunIdentity) -> list[str]:
         """Return the difference between the data of a preset and the data of a run, if any."""
         before = Path(run.dataset)
         now = self._workflow.manifest(preset)
-        settings = self._workflow.preset(preset)
+        settings = self._workflow.settings_of(preset)
         task = find_task(settings.TASK)
         try:
             digest = task.dataset_digest(now)
@@ -212,8 +212,8 @@ class TrainingPlanner:
         if not self.is_trained(preset):
             return None
         before = RunIdentity.read(self.result(preset)).settings
-        now = self._workflow.preset(preset)
-        if before.untrained_weights is not None:
+        now = self._workflow.settings_of(preset)
+        if before.unchanged_weights is not None:
             return None
         limits_before = result_settings(before)["TRAIN"]
         limits_now = result_settings(now)["TRAIN"]
@@ -233,7 +233,9 @@ class TrainingPlanner:
 
     def changed_code(self, preset: str) -> list[str] | None:
         """Return the changed files of code since a preset was trained; None if unknown."""
-        return code_changes(self.result(preset), self._program, self._workflow.preset(preset).TASK)
+        return code_changes(
+            self.result(preset), self._program, self._workflow.settings_of(preset).TASK
+        )
 
     def code_message(self, preset: str) -> str | None:
         """Return a message on changed code since a preset was trained, if any is known."""

@@ -11,7 +11,7 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 """The control groups of this process."""
 
-CPUS = "VRTSPIKE_CPUS"
+CPUS_VARIABLE = "VRTSPIKE_CPUS"
 """Environment variable: number of CPUs that a program may use; the rules set it."""
 
 
@@ -20,7 +20,7 @@ def available_cpus(
 ) -> int:
     """Return the number of CPUs that this process may use.
 
-    The minimum of affinity, cgroup quota, a batch system's allocation, and :data:`CPUS`.
+    The minimum of affinity, cgroup quota, a batch system's allocation, and :data:`CPUS_VARIABLE`.
 
     Args:
         environment: environment variables; None for those of this process.
@@ -34,7 +34,7 @@ def available_cpus(
         _machine_cpus(),
         *(_cgroup_cpus(group) for group in cgroup_folders("cpu", cgroups)),
         _batch_cpus(environment),
-        _number(environment, CPUS),
+        _number(environment, CPUS_VARIABLE),
     ]
     return max(1, min((limit for limit in limits if limit is not None), default=1))
 

@@ -42,7 +42,7 @@ def add_configuration(
 ) -> None:
     """Add ``--configfile`` and ``--config``, as snakemake takes them.
 
-    :func:`vrtspike.config.yaml_documents.read_overrides` reads the words of ``--config``.
+    :func:`vrtspike.config.yaml_documents.parse_config_words` reads the words of ``--config``.
 
     Args:
         parser: parser of the program or command.
@@ -116,7 +116,7 @@ def output_path(text: str) -> Path:
     return path
 
 
-def integer_from(text: str, min_value: int, max_value: int | None = None) -> int:
+def bounded_int(text: str, min_value: int, max_value: int | None = None) -> int:
     """Parse an option's value: an integer within limits.
 
     Args:
@@ -127,7 +127,7 @@ def integer_from(text: str, min_value: int, max_value: int | None = None) -> int
     Raises:
         argparse.ArgumentTypeError: if it is something else.
 
-    >>> integer_from("0", min_value=0)
+    >>> bounded_int("0", min_value=0)
     0
     """
     expected = f"{min_value} or more" if max_value is None else f"{min_value} to {max_value}"
@@ -146,7 +146,7 @@ def positive_int(text: str) -> int:
     >>> positive_int("3")
     3
     """
-    return integer_from(text, min_value=1)
+    return bounded_int(text, min_value=1)
 
 
 def positive_number(text: str) -> float:

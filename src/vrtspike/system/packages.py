@@ -64,27 +64,30 @@ def missing_package(module: str) -> str:
     Args:
         module: name of the module as it is imported.
     """
-    return f"the package {distribution(module)} is missing; {install_advice(extra_with(module))}"
+    return (
+        f"the package {distribution_name(module)} is missing; "
+        f"{install_advice(extra_providing(module))}"
+    )
 
 
-def distribution(module: str) -> str:
+def distribution_name(module: str) -> str:
     """Return the name under which a module's package is installed."""
     return _DISTRIBUTIONS.get(module, module)
 
 
-def extra_with(module: str) -> str:
+def extra_providing(module: str) -> str:
     """Return the smallest extra of this project that contains the package of a module.
 
     Returns:
         The empty text for a package that is installed without extras; ``workflow`` for a package
         that no extra names (a dependency of another package), and if this project is not installed.
 
-    >>> extra_with("huggingface_hub")
+    >>> extra_providing("huggingface_hub")
     'hub'
-    >>> extra_with("torch")
+    >>> extra_providing("torch")
     ''
     """
-    wanted = _normalize(distribution(module))
+    wanted = _normalize(distribution_name(module))
     extras = _packages_of_extras()
     candidates = [extra for extra, packages in extras.items() if wanted in packages]
     return min(candidates, key=lambda extra: len(extras[extra]), default=_WHOLE)

@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from vrtspike.system.errors import RunError
-from vrtspike.system.program_ends import exit_on_signals, exit_with_process
+from vrtspike.system.termination import exit_on_signals, exit_with_process
 
 _PR_SET_PDEATHSIG = 1
 _TERMINATE_TIMEOUT_S = 5.0
@@ -31,7 +31,7 @@ def stop_with_parent(signum: signal.Signals = signal.SIGTERM) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
 
 
-def for_each(
+def map_unordered(
     work: Callable[[str], Any], items: Sequence[str], processes: int
 ) -> Generator[tuple[str, Any], None, None]:
     """Call ``work`` for each item in several processes, and yield results as they are done.

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, is_text, printable
-from vrtspike.system.program_ends import EndedBySignal, exit_on_signals, exit_with_snakemake
+from vrtspike.system.termination import TerminatedBySignal, exit_on_signals, exit_with_snakemake
 from vrtspike.system.user_environment import expand_home, set_default_user
-from vrtspike.system.user_faults import user_fault
+from vrtspike.system.user_error_messages import user_fault
 
 EXIT_SIGINT = 128 + 2
 """Exit status after Ctrl-C, as in a shell."""
@@ -23,8 +23,8 @@ EXIT_CLOSED_PIPE = 128 + 13
 """Exit status after SIGPIPE, as in a shell."""
 
 
-def run(
-    main: Callable[[], int | None], leave: Callable[[int | None], NoReturn] = sys.exit
+def run_main(
+    main: Callable[[], int | None], exit_function: Callable[[int | None], NoReturn] = sys.exit
 ) -> NoReturn:
     """Run ``main`` and exit with its status.
 
@@ -35,7 +35,7 @@ def run(
 
     Args:
         main: the program; it parses ``sys.argv`` and returns its exit status (None is 0).
-        leave: function that ends the process with a status.
+        exit_function: function that ends the process with a status.
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
     _repair_streams()
@@ -57,7 +57,7 @@ def run(
     except KeyboardInterrupt:
         status = EXIT_SIGINT
         message = "interrupted"
-    except EndedBySignal as error:
+    except TerminatedBySignal as error:
         status = int(str(error.code))
         message = f"ended by {error.name}"
     except Exception as error:
@@ -67,7 +67,7 @@ def run(
         status = EXIT_USER_ERROR
         message = f"error: {fault}"
     _flush_streams(message)
-    leave(status)
+    exit_function(status)
 
 
 def _flush_streams(message: str) -> None:

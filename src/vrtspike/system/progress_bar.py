@@ -14,7 +14,7 @@ from typing import TextIO, TypeAlias
 ProgressCallback: TypeAlias = Callable[[int, int], None]
 """Function called with the number of finished items and their total."""
 
-Progresses: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
+OpenProgress: TypeAlias = Callable[[str], AbstractContextManager[ProgressCallback]]
 """Function that opens a progress display with a title, such as :func:`progress_bar`."""
 
 PLAIN_INTERVAL = 15.0
@@ -30,7 +30,7 @@ _NOTEBOOK_INTERVAL = 0.25
 _ESTIMATE_PERIOD_S = 1e9
 """Period of the estimate of the remaining time: the whole run, because frames come in windows."""
 
-SCREEN = "VRTSPIKE_SCREEN"
+SCREEN_VARIABLE = "VRTSPIKE_SCREEN"
 """Environment variable: file descriptor for progress bars if standard error is a log file.
 
 In a shell: ``VRTSPIKE_SCREEN=3 program 3>&2 > log 2>&1``.
@@ -65,7 +65,7 @@ def duration_words(seconds: float) -> str:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[ProgressCallback]:
-    """Show progress on standard error or on :data:`SCREEN` while the body runs.
+    """Show progress on standard error or on :data:`SCREEN_VARIABLE` while the body runs.
 
     In a notebook it is a bar in the cell's output, which stays as the body has left it.
 
@@ -134,7 +134,7 @@ def _notebook_bar(title: str) -> ProgressCallback:
 
 
 def _screen() -> TextIO:
-    number = os.environ.get(SCREEN, "")
+    number = os.environ.get(SCREEN_VARIABLE, "")
     if number.isdigit():
         # The variable may be inherited without the file.
         with contextlib.suppress(OSError):

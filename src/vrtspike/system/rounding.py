@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def divide_up(number: int, divisor: int) -> int:
+def ceil_div(number: int, divisor: int) -> int:
     """Return a quotient, rounded up.
 
     Integers of a traced network may be symbols, so only integer arithmetic is used.
@@ -12,7 +12,7 @@ def divide_up(number: int, divisor: int) -> int:
         number: the number to divide.
         divisor: above 0.
 
-    >>> divide_up(17, 8)
+    >>> ceil_div(17, 8)
     3
     """
     return (number + divisor - 1) // divisor
@@ -28,4 +28,4 @@ def round_up(number: int, multiple: int) -> int:
     >>> round_up(17, 8)
     24
     """
-    return divide_up(number, multiple) * multiple
+    return ceil_div(number, multiple) * multiple

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
-from vrtspike.monitoring.cache_use import CacheUse
+from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.monitoring.process_memory import system_memory
 from vrtspike.system.errors import RunError
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 from vrtspike.system.seeds import mix_seed
-from vrtspike.training.distributed import Ranks
-from vrtspike.training.workers import Workers, init_worker, start_forkserver
+from vrtspike.training.distributed import DistributedContext
+from vrtspike.training.workers import WorkerCounts, init_worker, start_forkserver
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
@@ -46,7 +46,8 @@ class SizedDataset(Protocol):
       (seed, epoch, index);
     - ``read_batch(indices: Sequence[int]) -> Any``, which returns a batch; without it, PyTorch
       stacks samples;
-    - ``cache_use() -> CacheUse | None``, which returns the counters of the process's cache, None
+    - ``cache_stats() -> CacheStats | None``, which returns the counters of the process's cache,
+    None
       without a cache.
     """
 
@@ -74,8 +75,8 @@ class ShuffledBatches:
         self,
         dataset: SizedDataset,
         settings: RunSettings,
-        workers: Workers,
-        ranks: Ranks,
+        workers: WorkerCounts,
+        ranks: DistributedContext,
     ) -> None:
         self._reader = _BatchReader(dataset, workers.train)
         self._samples = len(dataset)
@@ -110,9 +111,9 @@ class ShuffledBatches:
         loader = _loader(self._reader, keys, self._settings.DATALOADER, self._ranks, self._workers)
         return _explain_failures(iter(loader), self._settings)
 
-    def cache_use(self) -> CacheUse | None:
+    def cache_stats(self) -> CacheStats | None:
         """Return the use of the cache by this process and its workers; None without a cache."""
-        return self._reader.cache_use()
+        return self._reader.cache_stats()
 
     def _order(self, epoch: int) -> list[int]:
         """Return the indices of all samples in the order of an epoch."""
@@ -132,7 +133,7 @@ class NoBatches:
         """Return no batches."""
         return iter(())
 
-    def cache_use(self) -> CacheUse | None:
+    def cache_stats(self) -> CacheStats | None:
         """Return None: there is no cache."""
         return None
 
@@ -151,15 +152,19 @@ class ValidationBatches:
     """
 
     def __init__(
-        self, dataset: SizedDataset, settings: RunSettings, workers: Workers, ranks: Ranks
+        self,
+        dataset: SizedDataset,
+        settings: RunSettings,
+        workers: WorkerCounts,
+        ranks: DistributedContext,
     ) -> None:
         if len(dataset) == 0:
             raise RunError("the validation split has no samples; add data, or leave validation out")
         size = settings.TRAIN.VAL_BATCH_SIZE
         indices = list(range(ranks.rank, len(dataset), ranks.world_size))
         keys = [(0, indices[start : start + size]) for start in range(0, len(indices), size)]
-        max_samples = divide_up(len(dataset), ranks.world_size)
-        self.rounds = divide_up(max_samples, size)
+        max_samples = ceil_div(len(dataset), ranks.world_size)
+        self.rounds = ceil_div(max_samples, size)
         """Batches of the process with the most of them."""
         self._settings = settings
         self._loader = _loader(
@@ -182,14 +187,14 @@ class _BatchReader(Dataset[Any]):
     def __init__(self, dataset: SizedDataset, workers: int) -> None:
         self.module = type(dataset).__module__
         self._dataset: Any = dataset  # with further methods
-        shape = (max(1, workers), len(CacheUse._fields))
+        shape = (max(1, workers), len(CacheStats._fields))
         self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
 
-    def cache_use(self) -> CacheUse | None:
+    def cache_stats(self) -> CacheStats | None:
         """Return the sum over all reading processes; None without a cache."""
-        if not hasattr(self._dataset, "cache_use") or self._dataset.cache_use() is None:
+        if not hasattr(self._dataset, "cache_stats") or self._dataset.cache_stats() is None:
             return None
-        return CacheUse(*self._uses.sum(dim=0).tolist())
+        return CacheStats(*self._uses.sum(dim=0).tolist())
 
     def __getitem__(self, key: BatchKey) -> Any:  # noqa: ANN401 - any batch
         epoch, indices = key
@@ -199,11 +204,11 @@ class _BatchReader(Dataset[Any]):
             batch = self._dataset.read_batch(indices)
         else:
             batch = default_collate([self._dataset[index] for index in indices])
-        if hasattr(self._dataset, "cache_use"):
-            self._note_cache_use(self._dataset.cache_use())
+        if hasattr(self._dataset, "cache_stats"):
+            self._note_cache_stats(self._dataset.cache_stats())
         return batch
 
-    def _note_cache_use(self, use: CacheUse | None) -> None:
+    def _note_cache_stats(self, use: CacheStats | None) -> None:
         """Share the cache counters of this process with the process that trains."""
         if use is None:
             return
@@ -247,7 +252,7 @@ def _loader(
     reader: _BatchReader,
     keys: Iterable[BatchKey],
     settings: DataloaderSettings,
-    ranks: Ranks,
+    ranks: DistributedContext,
     workers: int,
     *,
     validation: bool = False,

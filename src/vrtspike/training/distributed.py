@@ -14,15 +14,15 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from vrtspike.launching.torchrun import RENDEZVOUS_FILE
-from vrtspike.monitoring.timing import Switch
+from vrtspike.launching.torchrun import RENDEZVOUS_FILE_VARIABLE
+from vrtspike.monitoring.timing import SectionSwitch
 from vrtspike.system.errors import ConfigError
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Ranks:
+class DistributedContext:
     """Rank of this process and number of processes, from ``torchrun``'s environment variables.
 
     Attributes:
@@ -66,7 +66,7 @@ class Ranks:
 
 
 @contextmanager
-def join_process_group(device: str | None = None) -> Iterator[Ranks]:
+def join_process_group(device: str | None = None) -> Iterator[DistributedContext]:
     """Join the process group that ``torchrun`` started; without ``torchrun``, a single process.
 
     Args:
@@ -100,7 +100,7 @@ def join_process_group(device: str | None = None) -> Iterator[Ranks]:
     # this process's next collective operation, until the process ends.
     can_destroy_group = not on_gpu
     try:
-        yield Ranks(rank, local_rank, world_size, local_world_size, rank_device)
+        yield DistributedContext(rank, local_rank, world_size, local_world_size, rank_device)
         can_destroy_group = True
     finally:
         if world_size > 1 and can_destroy_group:
@@ -109,7 +109,7 @@ def join_process_group(device: str | None = None) -> Iterator[Ranks]:
 
 def rendezvous_url() -> str:
     """Return the address where a run's processes meet: a file, or else ``torchrun``'s."""
-    store = os.environ.get(RENDEZVOUS_FILE)
+    store = os.environ.get(RENDEZVOUS_FILE_VARIABLE)
     if store is None:
         return "env://"
     return f"file://{store}"
@@ -125,7 +125,7 @@ class AllReduce:
         switch: switch of the running section ``backward``; None times nothing.
     """
 
-    switch: Switch | None = None
+    switch: SectionSwitch | None = None
 
     def __call__(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Start the all-reduce of a bucket."""
@@ -136,7 +136,7 @@ class AllReduce:
         return allreduce_hook(dist.group.WORLD, bucket)
 
 
-def replicate(model: nn.Module, ranks: Ranks, all_reduce: AllReduce) -> nn.Module:
+def replicate(model: nn.Module, ranks: DistributedContext, all_reduce: AllReduce) -> nn.Module:
     """Wrap a model so that its gradients are averaged over the processes, if several.
 
     Args:
@@ -153,8 +153,11 @@ def replicate(model: nn.Module, ranks: Ranks, all_reduce: AllReduce) -> nn.Modul
     return replica
 
 
-def reduce_step(
-    ranks: Ranks, sums: Mapping[str, torch.Tensor], norm: torch.Tensor, counts: Sequence[int]
+def reduce_step_statistics(
+    ranks: DistributedContext,
+    sums: Mapping[str, torch.Tensor],
+    norm: torch.Tensor,
+    counts: Sequence[int],
 ) -> tuple[dict[str, float], float, list[int]]:
     """Return the numbers of an optimiser step, equal on all processes.
 

@@ -9,18 +9,18 @@ from typing import Any
 from torch import nn
 
 from vrtspike.config.checking import validate_document
+from vrtspike.config.deprecated_keys import replace_deprecated_keys
 from vrtspike.config.loading import require_trainable
-from vrtspike.config.old_keys import replace_old_keys
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.yaml_documents import document_of
+from vrtspike.config.yaml_documents import document_from_tree
 from vrtspike.io.files import json_digest
 from vrtspike.runs.identity import RunIdentity, result_settings
 from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ShuffledBatches, SizedDataset, ValidationBatches
-from vrtspike.training.distributed import Ranks
+from vrtspike.training.distributed import DistributedContext
 from vrtspike.training.objectives import Objective, TrainingParts
 from vrtspike.training.run import TrainingOutcome, train_run
-from vrtspike.training.workers import Workers, hide_main_script
+from vrtspike.training.workers import WorkerCounts, hide_main_script
 
 _SECTIONS = ("SEED", "DETERMINISTIC", "DATALOADER", "TRAIN", "LOG")
 _ADVICE = "The keys are explained in config/README.md."
@@ -37,7 +37,7 @@ def fit(
     validation_parameters: Mapping[str, Any] | None = None,
     identity: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    rate_factors: Mapping[str, float] | None = None,
+    lr_factors: Mapping[str, float] | None = None,
     device: str | None = None,
 ) -> TrainingOutcome:
     """Train a model, or continue the run in ``folder``.
@@ -45,7 +45,7 @@ def fit(
     Precision, data loading workers, accumulation, clipping, compilation, moving average, exact
     resume, timing, memory and the summary of each epoch work as for the presets of this project.
     Under ``torchrun`` the processes train together; end the program with
-    :func:`vrtspike.launching.signals.leave`.
+    :func:`vrtspike.launching.signals.exit_process`.
 
     Args:
         folder: folder of the run: checkpoints, logs, weights.
@@ -63,8 +63,8 @@ def fit(
         identity: JSON values that decide the result besides these: the objective's parameters, the
             contents of the data; None takes the objective's attributes.
         settings: values of any of SEED, DETERMINISTIC, DATALOADER, TRAIN and LOG, as in a preset.
-        rate_factors: factors on the learning rate, by the parameter groups of the model's method
-            ``rate_groups()``.
+        lr_factors: factors on the learning rate, by the parameter groups of the model's method
+            ``lr_groups()``.
         device: ``cpu`` or ``cuda``; None takes a CUDA device if there is one.
 
     Raises:
@@ -83,8 +83,8 @@ def fit(
         "dataset": [_dotted_name(dataset_class), dataset_parameters],
         "settings": {name: result_settings(run_settings)[name] for name in _SECTIONS},
     }
-    if rate_factors:
-        parts["rates"] = dict(rate_factors)
+    if lr_factors:
+        parts["rates"] = dict(lr_factors)
     # An objective without attributes, such as one with slots, is rejected: it is not a JSON value.
     attributes = getattr(objective, "__dict__", objective) if identity is None else dict(identity)
     if attributes:
@@ -99,14 +99,14 @@ def fit(
     name = type(objective).__name__
     run = RunIdentity(name, run_settings, _dotted_name(dataset_class), fingerprint)
 
-    def build(ranks: Ranks, workers: Workers) -> TrainingParts:
+    def build(ranks: DistributedContext, workers: WorkerCounts) -> TrainingParts:
         batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
         validation = None
         if validation_parameters is not None:
             held_out = dataset_class(**validation_parameters)
             validation = ValidationBatches(held_out, run_settings, workers, ranks)
         model = model_class(**model_parameters).to(ranks.device)
-        return TrainingParts(model, objective, batches, validation, rate_factors=rate_factors or {})
+        return TrainingParts(model, objective, batches, validation, lr_factors=lr_factors or {})
 
     with hide_main_script(dataset_class):
         return train_run(run, folder, build, device=device)
@@ -126,7 +126,9 @@ def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSett
     for name in settings:
         if name not in _SECTIONS:
             raise RunError(f"settings: unknown section {name}; fit takes {', '.join(_SECTIONS)}")
-    document = replace_old_keys(document_of(settings, "settings"), RunSettings.old_keys)
+    document = replace_deprecated_keys(
+        document_from_tree(settings, "settings"), RunSettings.deprecated_keys
+    )
     result = validate_document(RunSettings, document, _ADVICE)
     require_trainable(result)
     if result.TRAIN.EARLY_STOPPING is not None and not validated:

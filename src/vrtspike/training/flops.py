@@ -8,8 +8,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from vrtspike.monitoring.timing import time_call
-from vrtspike.monitoring.timing_layout import Arithmetic
-from vrtspike.training.distributed import Ranks
+from vrtspike.monitoring.timing_text import FlopEstimate
+from vrtspike.training.distributed import DistributedContext
 from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.precision import Precision
 
@@ -23,12 +23,12 @@ _REPEATS = 5
 
 
 @torch.no_grad()
-def estimate_arithmetic(
+def estimate_flops(
     parts: TrainingParts,
     batch: Any,  # noqa: ANN401 - from a loader
     precision: Precision,
-    ranks: Ranks,
-) -> Arithmetic:
+    ranks: DistributedContext,
+) -> FlopEstimate:
     """Estimate the FLOPs of a sample and the peak FLOP/s of the run's devices.
 
     Args:
@@ -40,7 +40,7 @@ def estimate_arithmetic(
     model = parts.model
     objective = parts.objective
     prepared = objective.prepare(batch, ranks.device)
-    samples, _ = objective.size(prepared)
+    samples, _ = objective.batch_counts(prepared)
     was_training = model.training
     model.eval()
     # The counter does not see operations of compiled blocks.
@@ -52,7 +52,7 @@ def estimate_arithmetic(
         objective.forward(model, prepared)
     model.train(was_training)
     peak = measure_peak(ranks.device, precision.compute_type) * ranks.world_size
-    return Arithmetic(TRAINING_FACTOR * counter.get_total_flops() / samples, peak)
+    return FlopEstimate(TRAINING_FACTOR * counter.get_total_flops() / samples, peak)
 
 
 def measure_peak(device: torch.device, dtype: torch.dtype) -> float:

@@ -15,14 +15,20 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.system.seeds import seed_everything
-from vrtspike.training.distributed import AllReduce, Ranks, accumulate, reduce_step, replicate
+from vrtspike.training.distributed import (
+    AllReduce,
+    DistributedContext,
+    accumulate,
+    reduce_step_statistics,
+    replicate,
+)
 from vrtspike.training.objectives import Batch, TrainingParts
 from vrtspike.training.optimizers import (
     build_optimizer,
-    freeze,
     frozen_parameters,
     parameter_groups,
     scaled_learning_rate,
+    set_frozen,
     set_learning_rates,
     trainable_groups,
 )
@@ -53,7 +59,7 @@ class Learner:
         self,
         parts: TrainingParts,
         settings: RunSettings,
-        ranks: Ranks,
+        ranks: DistributedContext,
         micro_batches: int,
         total_steps: int,
     ) -> None:
@@ -68,12 +74,12 @@ class Learner:
         self.precision = Precision(self._train_settings, ranks.device)
         self.model = parts.model
         # Weights that are not trained are not rounded either (bf16-true).
-        if settings.untrained_weights is None:
+        if settings.unchanged_weights is None:
             self.model = self.precision.prepare(self.model)
         groups = trainable_groups(self.model)
         self._frozen = frozen_parameters(groups, parts.frozen_steps)
         self.optimizer = build_optimizer(
-            parameter_groups(groups, self._learning_rate, parts.rate_factors),
+            parameter_groups(groups, self._learning_rate, parts.lr_factors),
             self._train_settings.OPTIM,
         )
         self._average: AveragedModel | None = None
@@ -84,7 +90,7 @@ class Learner:
         if self._train_settings.COMPILE_MODEL:
             self.model.compile(mode=self._train_settings.COMPILE_MODE)
         self._forward_module = self.precision.forward_module(
-            self.model, half_weights=parts.half_weights
+            self.model, half_precision_weights=parts.half_precision_weights
         )
         self._all_reduce = AllReduce()
         self._replica = replicate(self._forward_module, ranks, self._all_reduce)
@@ -129,13 +135,13 @@ class Learner:
             data_ms += 1e3 * (time.perf_counter() - started)
             for name, term in self._micro_step(batch, step, micro).items():
                 losses[name] = losses.get(name, 0) + term
-            batch_samples, batch_frames = self._objective.size(batch)
+            batch_samples, batch_frames = self._objective.batch_counts(batch)
             samples += batch_samples
             frames += batch_frames
         with section("optimizer"):
             norm = self._clip_gradients()
             counts = (samples, frames, int(stop.received is not None))
-            means, norm_value, totals = reduce_step(self._ranks, losses, norm, counts)
+            means, norm_value, totals = reduce_step_statistics(self._ranks, losses, norm, counts)
             samples, frames, stops = totals
             finite = math.isfinite(norm_value)
             self._update_weights(finite)
@@ -148,7 +154,7 @@ class Learner:
             self.optimizer, self._train_settings.SCHED, self._learning_rate, step, self._total_steps
         )
         self.optimizer.zero_grad(set_to_none=True)
-        if freeze(self._frozen, step):
+        if set_frozen(self._frozen, step):
             # DistributedDataParallel reads requires_grad only once.
             self._replica = replicate(self._forward_module, self._ranks, self._all_reduce)
         return rate
@@ -173,10 +179,10 @@ class Learner:
             with section("forward"):
                 batch = self._objective.add_targets(batch)
                 output = self._objective.forward(self._replica, batch)
-            with section("loss"), self.precision.exact():
+            with section("loss"), self.precision.full_precision():
                 terms = self._objective.losses(output.float(), batch, step)
                 loss = torch.stack(list(terms.values())).sum() / steps
-            with section("backward") as switch, self.precision.exact():
+            with section("backward") as switch, self.precision.full_precision():
                 self._all_reduce.switch = switch
                 self.precision.scaler.scale(loss).backward()
         return {name: term.detach() / steps for name, term in terms.items()}

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from vrtspike.config.run_schema import RunSettings, TrainSettings
-from vrtspike.io.weights import load_trained
+from vrtspike.io.weights import load_trained_weights
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import TimingLogger, section
 from vrtspike.runs.file_names import BEST_WEIGHTS, LOGS
@@ -25,8 +25,8 @@ from vrtspike.training.checkpoints import (
     restore_training_state,
     save_checkpoint,
 )
-from vrtspike.training.distributed import Ranks
-from vrtspike.training.flops import estimate_arithmetic
+from vrtspike.training.distributed import DistributedContext
+from vrtspike.training.flops import estimate_flops
 from vrtspike.training.learner import Learner
 from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.optimizers import count_steps
@@ -62,7 +62,7 @@ class Trainer:
         self,
         parts: TrainingParts,
         settings: RunSettings,
-        ranks: Ranks,
+        ranks: DistributedContext,
         log: RunLog,
         timing: TimingLogger,
     ) -> None:
@@ -141,7 +141,7 @@ class Trainer:
         """Estimate the arithmetic of a step with the next batch; return all batches."""
         batch = next(stream)
         precision = self.learner.precision
-        arithmetic = estimate_arithmetic(self.parts, batch, precision, self.ranks)
+        arithmetic = estimate_flops(self.parts, batch, precision, self.ranks)
         self.timing.note_arithmetic(arithmetic)
         return chain([batch], stream)
 
@@ -151,17 +151,17 @@ class Trainer:
         self.counters.epoch_seconds += throughput.count(result.samples)
         self._show_step(result, throughput)
         self.log.write("train", step, self._epoch(), result.record(throughput.samples_per_second))
-        if self.epochs.end_with(step) or step >= self.total_steps:
+        if self.epochs.is_last_step(step) or step >= self.total_steps:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
-            self.log.write_memory(step, self.ranks.device, self.parts.training.cache_use())
+            self.log.write_memory(step, self.ranks.device, self.parts.training.cache_stats())
 
     def _show_step(self, result: StepResult, throughput: Throughput) -> None:
         """Show a step in the progress line."""
         step = self.counters.step
         parts = [
             f"step {step}/{self.total_steps}",
-            f"eta {format_duration(throughput.remaining(step))}",
+            f"eta {format_duration(throughput.remaining_seconds(step))}",
             f"epoch {self._epoch()}",
             f"loss {result.loss:.4f}",
         ]
@@ -186,7 +186,7 @@ class Trainer:
             return True
         interval = self.settings.LOG.VAL_EVERY_STEPS
         if interval is None:
-            return self.epochs.end_with(step)
+            return self.epochs.is_last_step(step)
         return step % interval == 0
 
     def _validate(self, stop: StopRequest) -> bool:
@@ -234,7 +234,7 @@ class Trainer:
             return
         # The first process writes the file.
         self.ranks.barrier()
-        load_trained(self.learner.trained_model(), self.log.folder / BEST_WEIGHTS)
+        load_trained_weights(self.learner.trained_model(), self.log.folder / BEST_WEIGHTS)
         self.display.show(f"the weights are those after step {self.counters.best_step} (best)")
 
     def _close_epoch(self) -> None:

@@ -70,7 +70,7 @@ class Objective(ABC):
         """Return the metrics of each sample of a validation batch."""
 
     @abstractmethod
-    def size(self, batch: Batch) -> tuple[int, int]:
+    def batch_counts(self, batch: Batch) -> tuple[int, int]:
         """Return the numbers of samples and frames of a batch, for throughput."""
 
     def pictures(self, output: torch.Tensor, batch: Batch) -> dict[str, NDArray[np.uint8]]:
@@ -89,11 +89,11 @@ class TrainingParts:
         training: the training batches; none if the weights are not trained.
         validation: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
-        rate_factors: factors on the learning rate, by parameter group.
+        lr_factors: factors on the learning rate, by parameter group.
         frozen_steps: number of first steps in which a parameter group is frozen.
-        half_weights: with ``bf16-mixed``, all parameters take part in the forward pass in bfloat16
-            (:class:`vrtspike.training.half_weights.HalfWeights`), not only those of products and
-            convolutions.
+        half_precision_weights: with ``bf16-mixed``, all parameters take part in the forward pass in
+            bfloat16 (:class:`vrtspike.training.half_precision_weights.HalfPrecisionWeights`), not
+            only those of products and convolutions.
     """
 
     model: nn.Module
@@ -101,9 +101,9 @@ class TrainingParts:
     training: ShuffledBatches | NoBatches
     validation: ValidationBatches | None
     note: str = ""
-    rate_factors: Mapping[str, float] = field(default_factory=dict)
+    lr_factors: Mapping[str, float] = field(default_factory=dict)
     frozen_steps: Mapping[str, int] = field(default_factory=dict)
-    half_weights: bool = False
+    half_precision_weights: bool = False
 
     def __post_init__(self) -> None:
         """Reject an objective without the defaults of the base class.

@@ -12,8 +12,8 @@ from torch import nn
 
 from vrtspike.config.run_schema import OptimSettings, RunSettings, ScheduleSettings, TrainSettings
 
-OTHERS = "others"
-"""Group of all parameters that ``rate_groups()`` does not name."""
+DEFAULT_GROUP = "others"
+"""Group of all parameters that ``lr_groups()`` does not name."""
 
 _WARMUP_SHARE = 20
 """Without WARMUP_STEPS, one in this many steps belongs to the warm-up."""
@@ -43,25 +43,25 @@ def scaled_learning_rate(train: TrainSettings, micro_batches: int) -> float:
 class GroupedModel(Protocol):
     """A model with groups of parameters that may learn at rates of their own."""
 
-    def rate_groups(self) -> Mapping[str, Collection[str]]:
+    def lr_groups(self) -> Mapping[str, Collection[str]]:
         """Return names of parameters by group."""
 
 
 def trainable_groups(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """Return the trainable parameters of each group, :data:`OTHERS` first.
+    """Return the trainable parameters of each group, :data:`DEFAULT_GROUP` first.
 
-    Parameters that a :class:`GroupedModel` does not name are in the group :data:`OTHERS`.
+    Parameters that a :class:`GroupedModel` does not name are in the group :data:`DEFAULT_GROUP`.
 
     Raises:
-        KeyError: if ``rate_groups()`` names an unknown parameter. PyTorch's optimisers reject one
+        KeyError: if ``lr_groups()`` names an unknown parameter. PyTorch's optimisers reject one
             that is in two groups.
     """
     named = dict(model.named_parameters())
     named_groups: Mapping[str, Collection[str]] = {}
     if isinstance(model, GroupedModel):
-        named_groups = model.rate_groups()
+        named_groups = model.lr_groups()
     grouped = set(chain.from_iterable(named_groups.values()))
-    groups = {OTHERS: [name for name in named if name not in grouped], **named_groups}
+    groups = {DEFAULT_GROUP: [name for name in named if name not in grouped], **named_groups}
     return {
         group: [named[name] for name in names if named[name].requires_grad]
         for group, names in groups.items()
@@ -119,7 +119,7 @@ def build_optimizer(
 def frozen_parameters(
     groups: Mapping[str, list[nn.Parameter]], steps: Mapping[str, int]
 ) -> list[tuple[nn.Parameter, int]]:
-    """Return the parameters of frozen groups for :func:`freeze`, each with its frozen steps.
+    """Return the parameters of frozen groups for :func:`set_frozen`, each with its frozen steps.
 
     Args:
         groups: groups from :func:`trainable_groups`.
@@ -128,7 +128,7 @@ def frozen_parameters(
     return [(parameter, number) for name, number in steps.items() for parameter in groups[name]]
 
 
-def freeze(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
+def set_frozen(parameters: Iterable[tuple[nn.Parameter, int]], step: int) -> bool:
     """Set ``requires_grad`` of parameters that are frozen at first, for the step after ``step``.
 
     The frozen parameters depend on the step alone, so that a resumed run needs no state for them.

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map_only
 
-from vrtspike.training.half_weights import HalfWeights
+from vrtspike.training.half_precision_weights import HalfPrecisionWeights
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import RunSettings, TrainSettings
@@ -91,7 +91,7 @@ class Precision:
             model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)
         return model
 
-    def forward_module(self, model: nn.Module, *, half_weights: bool) -> nn.Module:
+    def forward_module(self, model: nn.Module, *, half_precision_weights: bool) -> nn.Module:
         """Return the module that a micro-step calls.
 
         In float16, gradients that sum over all pixels could overflow:
@@ -99,14 +99,15 @@ class Precision:
 
         Args:
             model: the model.
-            half_weights: it computes with all of its weights in bfloat16, for ``bf16-mixed``
-                (:attr:`vrtspike.training.objectives.TrainingParts.half_weights`).
+            half_precision_weights: it computes with all of its weights in bfloat16, for
+                ``bf16-mixed``
+                (:attr:`vrtspike.training.objectives.TrainingParts.half_precision_weights`).
 
         Returns:
             the model itself, or one that calls it with casts of its weights.
         """
-        if half_weights and self.name == "bf16-mixed":
-            return HalfWeights(model, self.compute_type)
+        if half_precision_weights and self.name == "bf16-mixed":
+            return HalfPrecisionWeights(model, self.compute_type)
         return model
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -114,7 +115,7 @@ class Precision:
         is_mixed = self.name.endswith("-mixed")
         return torch.autocast(self._device.type, self.compute_type, enabled=is_mixed)
 
-    def exact(self) -> AbstractContextManager[object]:
+    def full_precision(self) -> AbstractContextManager[object]:
         """Return the context of losses: float32, without autocast."""
         return torch.autocast(self._device.type, enabled=False)
 

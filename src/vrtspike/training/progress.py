@@ -63,7 +63,7 @@ class Epochs:
     >>> epochs = Epochs(micro_batches=5, micro_batches_per_step=2)
     >>> [epochs.number_of_step(step) for step in range(1, 7)]
     [1, 1, 1, 2, 2, 3]
-    >>> [step for step in range(1, 7) if epochs.end_with(step)]
+    >>> [step for step in range(1, 7) if epochs.is_last_step(step)]
     [3, 5]
     """
 
@@ -74,7 +74,7 @@ class Epochs:
         """Return the epoch in which a step begins."""
         return (step - 1) * self.micro_batches_per_step // self.micro_batches + 1
 
-    def end_with(self, step: int) -> bool:
+    def is_last_step(self, step: int) -> bool:
         """Return whether the epoch of a step ends with it."""
         finished = step * self.micro_batches_per_step // self.micro_batches
         return finished >= self.number_of_step(step)
@@ -213,7 +213,7 @@ class Throughput:
         self._last = now
         return seconds
 
-    def remaining(self, step: int) -> float:
+    def remaining_seconds(self, step: int) -> float:
         """Return the seconds to the end at this process's mean speed, validations included."""
         steps = step - self._first
         if steps == 0:

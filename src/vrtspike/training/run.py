@@ -14,10 +14,10 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from vrtspike.config.run_schema import LogSettings, untrained_note
+from vrtspike.config.run_schema import LogSettings, unchanged_weights_note
 from vrtspike.config.tasks import find_task
 from vrtspike.launching.signals import EXIT_RESUMABLE, StopRequest, report_start
-from vrtspike.monitoring.display import LOG_FILE, Display
+from vrtspike.monitoring.display import LOG_FILE_VARIABLE, Display
 from vrtspike.monitoring.memory import gpu_categories, write_snapshot
 from vrtspike.monitoring.timing import TimingLogger
 from vrtspike.runs.file_names import LOGS, WEIGHTS
@@ -25,7 +25,7 @@ from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.system.errors import RunError
 from vrtspike.system.seeds import seed_everything
-from vrtspike.training.distributed import Ranks, join_process_group
+from vrtspike.training.distributed import DistributedContext, join_process_group
 from vrtspike.training.environment import describe_environment
 from vrtspike.training.loop import Trainer
 from vrtspike.training.objectives import TrainingParts
@@ -33,7 +33,7 @@ from vrtspike.training.optimizers import warmup_steps
 from vrtspike.training.precision import set_numerics
 from vrtspike.training.run_log import RunLog
 from vrtspike.training.trackers import open_trackers
-from vrtspike.training.workers import Workers, resolve_workers
+from vrtspike.training.workers import WorkerCounts, resolve_worker_counts
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class TrainingOutcome:
 def train_run(
     run: RunIdentity,
     folder: Path,
-    build: Callable[[Ranks, Workers], TrainingParts],
+    build: Callable[[DistributedContext, WorkerCounts], TrainingParts],
     *,
     device: str | None = None,
     **facts: Any,  # noqa: ANN401 - JSON values
@@ -78,13 +78,13 @@ def train_run(
     with ExitStack() as stack:
         stop = stack.enter_context(StopRequest())
         ranks = stack.enter_context(join_process_group(device))
-        display = Display(sys.stdout if ranks.is_main else None, os.environ.get(LOG_FILE))
+        display = Display(sys.stdout if ranks.is_main else None, os.environ.get(LOG_FILE_VARIABLE))
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
         report_start()
         set_numerics(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
-        workers = resolve_workers(run.settings.DATALOADER, ranks.local_world_size)
+        workers = resolve_worker_counts(run.settings.DATALOADER, ranks.local_world_size)
         display.note(workers.describe(run.settings))
         parts = build(ranks, workers)
         if parts.note:
@@ -125,7 +125,9 @@ def train_preset(run: RunIdentity, folder: Path, code_changed: Sequence[str] = (
     return 0 if outcome.status == "finished" else EXIT_RESUMABLE
 
 
-def _timing_logger(keys: LogSettings, folder: Path, ranks: Ranks, display: Display) -> TimingLogger:
+def _timing_logger(
+    keys: LogSettings, folder: Path, ranks: DistributedContext, display: Display
+) -> TimingLogger:
     """Return the timing logger of a run by the section LOG."""
     return TimingLogger(
         folder / LOGS if keys.TIMING_FILE else None,
@@ -141,7 +143,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
     """Show and record what is trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.model.parameters())
-    if run.settings.untrained_weights is None:
+    if run.settings.unchanged_weights is None:
         warmup = warmup_steps(trainer.settings.TRAIN.SCHED, trainer.total_steps)
         plan = (
             f"{trainer.learner.precision.name}, {ranks.world_size} x {ranks.device.type}, "
@@ -149,7 +151,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
             f"{trainer.micro_batches} batches of {trainer.settings.TRAIN.BATCH_SIZE} a step"
         )
     else:
-        plan = f"{untrained_note(run.settings.untrained_weights)} (TRAIN.MAX_STEPS is 0)"
+        plan = f"{unchanged_weights_note(run.settings.unchanged_weights)} (TRAIN.MAX_STEPS is 0)"
     trainer.display.show(
         f"{run.name} ({run.fingerprint}): {parameters / 1e6:.2f} M parameters, {plan}"
     )
@@ -181,7 +183,7 @@ def _train(trainer: Trainer, stop: StopRequest) -> TrainingOutcome:
         log.record.update("failed", counters.step, failure=str(error))
         contents = gpu_categories(trainer.model, trainer.learner.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
-        changes = "".join(f"\n  - {change}" for change in trainer.settings.memory_changes)
+        changes = "".join(f"\n  - {change}" for change in trainer.settings.memory_saving_changes)
         raise RunError(
             f"{error}\nThe memory of the device is full, its contents: {snapshot}. In this order, "
             f"what saves some:{changes}\n  - end other programs on the device, or take a larger one"
@@ -207,7 +209,9 @@ def _train(trainer: Trainer, stop: StopRequest) -> TrainingOutcome:
     return TrainingOutcome(status, counters.step, counters.metrics, trainer.learner.trained_model())
 
 
-def _lock_run_folder(folder: Path, ranks: Ranks, display: Display, stack: ExitStack) -> None:
+def _lock_run_folder(
+    folder: Path, ranks: DistributedContext, display: Display, stack: ExitStack
+) -> None:
     """Lock the run folder in the first process; all processes fail if it is in use."""
     fault: str | None = None
     if ranks.is_main:

@@ -15,7 +15,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.files import atomic_path, remove_leftovers
 from vrtspike.io.images import write_png
 from vrtspike.io.records import RecordWriter, truncate_records
-from vrtspike.monitoring.cache_use import CacheUse
+from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.memory import categories_line, measure_memory, memory_line, memory_warnings
 from vrtspike.runs import file_names
@@ -110,7 +110,7 @@ class RunLog:
         for tracker in self._trackers:
             tracker.log_pictures(step, pictures)
 
-    def write_memory(self, step: int, device: torch.device, use: CacheUse | None = None) -> None:
+    def write_memory(self, step: int, device: torch.device, use: CacheStats | None = None) -> None:
         """Record and show memory, and warn if it is nearly full."""
         if self._memory is None:
             return

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.config.fields import shown_tree
-from vrtspike.io.files import read_json, write_json, writes_to
+from vrtspike.io.files import read_json, write_errors_name, write_json
 from vrtspike.io.flatten import flatten
 from vrtspike.runs.file_names import LOGS, TENSORBOARD
 from vrtspike.runs.identity import RunIdentity
@@ -69,7 +69,7 @@ class TensorBoard(Tracker):
         if self._board is None:
             return
         # An error of TensorBoard's writer thread is raised here.
-        with writes_to(self._folder):
+        with write_errors_name(self._folder):
             for name, value in values.items():
                 self._board.add_scalar(name, value, step)
 

@@ -15,7 +15,7 @@ from vrtspike.config.run_schema import MAIN_METRIC, EarlyStoppingSettings
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.system.errors import RunError
-from vrtspike.training.distributed import Ranks
+from vrtspike.training.distributed import DistributedContext
 from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.precision import Precision
 
@@ -25,7 +25,11 @@ ValidationPictures: TypeAlias = dict[str, NDArray[np.uint8]]
 
 @torch.no_grad()
 def validate_model(
-    model: nn.Module, parts: TrainingParts, ranks: Ranks, precision: Precision, stop: StopRequest
+    model: nn.Module,
+    parts: TrainingParts,
+    ranks: DistributedContext,
+    precision: Precision,
+    stop: StopRequest,
 ) -> tuple[dict[str, float], ValidationPictures] | None:
     """Run the model over the validation samples of a training.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrtspike.launching.signals import HANDLED_SIGNALS, ignore_signals, signal_handlers
 from vrtspike.system.cpus import available_cpus
-from vrtspike.system.program_ends import exit_with_process
+from vrtspike.system.termination import exit_with_process
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import DataloaderSettings, RunSettings
@@ -32,7 +32,7 @@ AUTO_SHARE = 0.8
 
 
 @dataclass(frozen=True)
-class Workers:
+class WorkerCounts:
     """Numbers of worker processes.
 
     Attributes:
@@ -64,7 +64,9 @@ validation loader:
 =================================="""
 
 
-def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = None) -> Workers:
+def resolve_worker_counts(
+    settings: DataloaderSettings, gpus: int, cpus: int | None = None
+) -> WorkerCounts:
     """Return the numbers of worker processes for this machine from the DATALOADER settings.
 
     TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the GPUs. If it is a share of the
@@ -79,8 +81,8 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
         cpus: number of CPUs; None calls :func:`available_cpus`.
 
     >>> from vrtspike.config.run_schema import DataloaderSettings
-    >>> resolve_workers(DataloaderSettings(), gpus=3, cpus=40)
-    Workers(cpus=40, gpus=3, train=10, val=5)
+    >>> resolve_worker_counts(DataloaderSettings(), gpus=3, cpus=40)
+    WorkerCounts(cpus=40, gpus=3, train=10, val=5)
     """
     cpus = available_cpus() if cpus is None else cpus
     gpus = max(1, gpus)
@@ -96,7 +98,7 @@ def resolve_workers(settings: DataloaderSettings, gpus: int, cpus: int | None = 
     val = max(1, train // 2) if train > 0 else 0
     if settings.VAL_WORKERS != "auto":
         val = min(settings.VAL_WORKERS, max_workers)
-    return Workers(cpus=cpus, gpus=gpus, train=train, val=val)
+    return WorkerCounts(cpus=cpus, gpus=gpus, train=train, val=val)
 
 
 def start_forkserver(modules: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError, did_you_mean
 from vrtspike.system.line_output import write_line
-from vrtspike.system.user_faults import memory_fault
+from vrtspike.system.user_error_messages import memory_fault
 
 RULE_NAMES = "rule_names"
 """Attribute of a log record: names of all rules, for suggestions."""

@@ -15,7 +15,7 @@ from vrtspike.system.errors import first_few
 from vrtspike.system.line_output import write_line
 from vrtspike.system.progress_bar import format_duration
 
-SUMMARY_ONLY = "VRTSPIKE_SUMMARY_ONLY"
+SUMMARY_ONLY_VARIABLE = "VRTSPIKE_SUMMARY_ONLY"
 """Environment variable: show only the complete summary of a plan, on standard output."""
 
 SUMMARY_LINES = 6

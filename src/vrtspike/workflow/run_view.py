@@ -24,7 +24,7 @@ from vrtspike.system.progress_bar import format_duration
 from vrtspike.workflow.job_logs import log_tail
 from vrtspike.workflow.plan_view import Show
 
-COMMAND = "VRTSPIKE_COMMAND"
+COMMAND_VARIABLE = "VRTSPIKE_COMMAND"
 """Environment variable: the user's command, if it was not ``snakemake``."""
 
 LONG_STAGES = frozenset({"ingest", "voxelize", "train", "evaluate"})
@@ -112,7 +112,7 @@ class RunView:
         """Show the result of the run, or how to continue."""
         duration = format_duration(time.monotonic() - self._began)
         if self._is_interrupted:
-            command = os.environ.get(COMMAND) or shlex.join(["snakemake", *sys.argv[1:]])
+            command = os.environ.get(COMMAND_VARIABLE) or shlex.join(["snakemake", *sys.argv[1:]])
             self._print(f"continue: {command}")
         elif self._failed or self._is_stopped:
             count = len(self._failed)

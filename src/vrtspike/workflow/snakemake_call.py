@@ -14,7 +14,7 @@ from vrtspike.system.errors import RunError, install_advice
 from vrtspike.system.home import SNAKEFILE, require_home
 from vrtspike.system.processes import stop_with_parent
 from vrtspike.system.progress_bar import progress_bar
-from vrtspike.workflow.run_view import COMMAND
+from vrtspike.workflow.run_view import COMMAND_VARIABLE
 
 SNAKEFILE_CHOICES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
 """Files that Snakemake looks for in the working directory."""
@@ -62,7 +62,7 @@ def run_snakemake(words: Sequence[str], title: str, repeat: str) -> None:
     """
     process = subprocess.Popen(
         snakemake_command(*words),
-        env={**os.environ, COMMAND: repeat},
+        env={**os.environ, COMMAND_VARIABLE: repeat},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -20,12 +20,12 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from vrtspike.io.files import file_stamp, writes_to
+from vrtspike.io.files import file_stamp, write_errors_name
 from vrtspike.io.locks import describe_process, lock_file, locked
-from vrtspike.launching.machines import Machines, require_machines
+from vrtspike.launching.machines import DeviceRequest, require_devices
 from vrtspike.system.errors import RunError, is_disk_full, list_faults
-from vrtspike.system.program_ends import (
-    SNAKEMAKE_PROCESS,
+from vrtspike.system.termination import (
+    SNAKEMAKE_PROCESS_VARIABLE,
     exit_with_snakemake,
     interrupt_once,
     process_identity,
@@ -46,7 +46,7 @@ def prepare_process(snakemake: SnakemakeInternals) -> None:
     if snakemake.is_main:
         # A Snakemake within a rule ends with the Snakemake that runs it.
         exit_with_snakemake()
-    os.environ[SNAKEMAKE_PROCESS] = process_identity() or ""
+    os.environ[SNAKEMAKE_PROCESS_VARIABLE] = process_identity() or ""
 
 
 def trigger_warnings(disabled: Collection[str]) -> list[str]:
@@ -81,7 +81,7 @@ def begin_run(
     """
     due = snakemake.due_jobs()
     if snakemake.runs_locally and any(job.rule == "train" for job in due):
-        require_machines(Machines(gpus, nodes))
+        require_devices(DeviceRequest(gpus, nodes))
     # Snakemake's handler would have no effect before its scheduler runs.
     handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     refuse_future_dates(snakemake.files())
@@ -139,7 +139,7 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
     """
     paths = frozenset(map(os.path.abspath, files))
     # Without file locks, nothing can be reserved.
-    with writes_to(folder), contextlib.suppress(RunError):
+    with write_errors_name(folder), contextlib.suppress(RunError):
         with locked(folder / "lock"):
             lists = sorted(folder.glob(f"*{_SUFFIX}"))
             messages = {path: _conflict(path, paths) for path in lists}

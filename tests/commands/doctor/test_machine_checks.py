@@ -18,7 +18,7 @@ from vrtspike.commands.doctor.machine_checks import (
     torch_checks,
     which_check,
 )
-from vrtspike.deblurring.advice.hardware import GpuKind
+from vrtspike.deblurring.advice.hardware import MachineGpus
 from vrtspike.monitoring.process_memory import SystemMemory
 
 
@@ -54,7 +54,7 @@ def test_a_gpu_that_computes_wrongly_or_not_at_all_is_broken(
 
     monkeypatch.setattr(machine_checks, "multiplies_exactly", stand_in)
     monkeypatch.setattr(machine_checks, "driver_version", lambda: "535.104.05")
-    _, check = torch_checks(GpuKind("A", 1, 24.0))
+    _, check = torch_checks(MachineGpus("A", 1, 24.0))
     assert (check.state, check.detail) == (state, f"1 x A, 24 GiB, driver 535.104.05{detail}")
     assert check.cure.startswith(cure)
     assert [check.state for check in torch_checks(None)] == ["ok", "note"]

@@ -13,7 +13,7 @@ import pytest
 from tests.data.checks.sequences import OTHER, SEQUENCE, faults, has_fault, recode, slow_film
 from tests.data.scenes import film
 from vrtspike.data.checks.consistency import Consistency
-from vrtspike.data.checks.frame_views import FrameView, view_picture
+from vrtspike.data.checks.frame_views import FrameSummary, summarize_image
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.sequence import write_sequence
@@ -200,7 +200,7 @@ def test_all_spike_files_shifted_by_a_source_frame(spiked):
 def pair_faults(blur, sharp):
     """The faults of a frame without neighbours, as one text."""
     check = Consistency()
-    check.add(FrameView(view_picture("blur", blur), view_picture("sharp", sharp)))
+    check.add(FrameSummary(summarize_image("blur", blur), summarize_image("sharp", sharp)))
     return "".join(check.finish())
 
 
@@ -208,9 +208,9 @@ def test_at_most_three_frames_are_kept_in_memory():
     check = Consistency()
     kept = []
     for picture in slow_film(0, 6):
-        pictures = [view_picture(kind, picture) for kind in ("blur", "sharp")]
+        pictures = [summarize_image(kind, picture) for kind in ("blur", "sharp")]
         kept.append(weakref.ref(pictures[0].coarse))
-        check.add(FrameView(*pictures))
+        check.add(FrameSummary(*pictures))
     del pictures
     assert [picture() is not None for picture in kept] == [False] * 3 + [True] * 3
 

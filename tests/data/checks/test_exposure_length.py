@@ -13,12 +13,12 @@ from tests.data.prepared import check
 from tests.data.scenes import film, packed
 from vrtspike.data.checks.exposure_faults import (
     MIN_GAIN,
-    OtherLength,
+    AlternativeLength,
     compare_lengths,
     length_faults,
 )
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
-from vrtspike.data.simulation.sensor import SimulatedSensor, fire
+from vrtspike.data.simulation.sensor import SimulatedSensor, integrate_and_fire
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.io.images import luma, shrink
 
@@ -103,14 +103,16 @@ def test_a_still_scene_does_not_tell(tmp_path):
 
 @pytest.mark.parametrize(("count", "is_reported"), [(2, False), (3, True)])
 def test_a_few_exposures_do_not_tell(count, is_reported):
-    longer = OtherLength(steps=80, likeness=0.99, gain=0.04, exposure=44, exposure_likeness=0.95)
+    longer = AlternativeLength(
+        steps=80, likeness=0.99, gain=0.04, exposure=44, exposure_likeness=0.95
+    )
     assert bool(length_faults("a.dat", [longer] * count)) == is_reported
 
 
 def compared(rate, picture):
     """The lengths of an exposure of 44 steps of a still picture, with 22 before and after it."""
     small = shrink(rate / np.float32(255), 48, 64)
-    spikes = np.stack(list(fire(itertools.repeat(small, 88), SimulatedSensor())))
+    spikes = np.stack(list(integrate_and_fire(itertools.repeat(small, 88), SimulatedSensor())))
     before, exposure, after = (packed(spikes[i:j]) for i, j in ((0, 22), (22, 66), (66, 88)))
     return compare_lengths(exposure, np.rint(picture).astype(np.uint8), [before, after])
 

@@ -6,7 +6,7 @@ import torch
 
 from vrtspike.data.clips.samples import read_clip
 from vrtspike.data.store.reading import Store
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 
 FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 
@@ -14,7 +14,7 @@ FRAMES = {"train/a": 6, "train/b": 4, "test/c": 5}
 def settings(**data):
     values = {"NUM_VOXEL_BINS": 8, "CROP_SIZE": 32, "CLIP_LEN": 3, "AUGMENT": False, **data}
     model = {"TYPE": "spike_nafnet", "NAF": {"NEIGHBOUR_BINS": 2}}
-    return Settings.model_validate({"DATA": values, "MODEL": model}).DATA
+    return DeblurringSettings.model_validate({"DATA": values, "MODEL": model}).DATA
 
 
 def whole_sequence(dataset, name):

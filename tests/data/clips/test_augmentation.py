@@ -24,7 +24,7 @@ from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.store.writing import write_store
 from vrtspike.data.voxels.counting import voxelize
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 

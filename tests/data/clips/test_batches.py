@@ -9,13 +9,13 @@ from tests.data.clips.filmed import settings
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.store.reading import Store
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
 
 
 def test_batches_agree_with_the_definition_in_float64(filmed):
     clips = ClipDataset(filmed, "train", settings())
     batch = clips.read_batch([0, 1])
-    statistics = Statistics(0.2, 0.4, 1)
+    statistics = VoxelStatistics(0.2, 0.4, 1)
     clip = prepare_batch(batch, statistics, "cpu")
     assert clip.blur.shape == clip.sharp.shape == (2, 3, 3, 32, 32)
     assert clip.voxels.shape == (2, 3, 8, 16, 16)

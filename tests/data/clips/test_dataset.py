@@ -10,9 +10,9 @@ from tests.data.clips.filmed import equal, find, settings, whole_sequence
 from tests.data.prepared import layout_of, random_frames
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
-from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheUse, cache_use
+from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheStats, cache_stats
 from vrtspike.data.store.writing import write_store
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError, DataError
 
 
@@ -114,17 +114,17 @@ def uses_of_epochs(dataset, frames, epochs=3):
     assert len(clips) == 6
     uses = []
     for _ in range(epochs):
-        before = cache_use()
+        before = cache_stats()
         for index in range(len(clips)):
             clips[index]
-        uses.append(CacheUse(*np.subtract(cache_use(), before).tolist()))
+        uses.append(CacheStats(*np.subtract(cache_stats(), before).tolist()))
     return uses
 
 
 def test_a_cache_that_holds_the_data_reads_each_chunk_once(filmed):
     first, *others = uses_of_epochs(filmed, frames=12)
-    assert first == CacheUse(LOOKUPS, CHUNKS + 2 * FILES)
-    assert others == [CacheUse(LOOKUPS, 0)] * 2
+    assert first == CacheStats(LOOKUPS, CHUNKS + 2 * FILES)
+    assert others == [CacheStats(LOOKUPS, 0)] * 2
     before, after = first.record(), others[0].record()
     assert (before["items"], before["full"]) == (CHUNKS + 2 * FILES, False)
     assert (after["hits"], after["hit_rate"]) == (LOOKUPS, 1)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.data.clips.filmed import FRAMES, settings
 from vrtspike.data.clips.dataset_manifest import load_dataset
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
 from vrtspike.system.errors import ConfigError, DataError
 
 
@@ -34,4 +34,4 @@ def test_stores_of_other_bins_or_frames_are_refused(filmed):
 def test_given_statistics_take_the_place_of_measured_ones(filmed):
     assert filmed.statistics_for(settings()) == filmed.statistics
     normalization = settings(NORM={"MEAN": 0.25, "STD": 0.5})
-    assert filmed.statistics_for(normalization) == Statistics(0.25, 0.5, 0)
+    assert filmed.statistics_for(normalization) == VoxelStatistics(0.25, 0.5, 0)

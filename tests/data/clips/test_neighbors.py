@@ -7,12 +7,12 @@ import torch
 from tests.data.clips.filmed import settings
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset import ClipDataset
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
 
 
 def test_absent_neighbours_deviate_in_no_bin(filmed):
     clips = ClipDataset(filmed, "test", settings(CLIP_LEN=1, NEIGHBOURS=True), train=False)
-    statistics = Statistics(0.2, 0.4, 1)
+    statistics = VoxelStatistics(0.2, 0.4, 1)
     voxels = prepare_batch(clips.read_batch([0, 2, 4]), statistics, "cpu").voxels
     assert torch.isfinite(voxels).all()
     alone = ClipDataset(filmed, "test", settings(CLIP_LEN=5), train=False)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from vrtspike.data.clips.recording_limits import RecordingLimits, store_limits, training_limits
-from vrtspike.settings import Settings
+from vrtspike.data.clips.recording_limits import RecordingLimits, limits_of_store, training_limits
+from vrtspike.deblurring_settings import DeblurringSettings
 
 
 def test_a_store_has_the_ranges_of_its_sequence():
@@ -17,10 +17,10 @@ def test_a_store_has_the_ranges_of_its_sequence():
         # 3 voxels of 2 steps without a spike and 1 with two; 4 of 3 steps with one.
         "histogram": {"2": [3, 0, 1], "3": [0, 4, 0, 0]},
     }  # fmt: skip
-    assert store_limits(store) == {
+    assert limits_of_store(store) == {
         "gain": [2.5, 2.5], "rate": [6 / 20, 6 / 20], "ratio": [4.0, 4.0], "steps": [56, 80],
     }  # fmt: skip
-    assert store_limits(store | {"spike_size": None}) is None
+    assert limits_of_store(store | {"spike_size": None}) is None
 
 
 DARK = RecordingLimits((2.0, 2.0), (0.1, 0.1), (2.0, 2.0), (56, 56))
@@ -28,7 +28,7 @@ BRIGHT = RecordingLimits((1.5, 1.5), (0.4, 0.4), (2.0, 2.0), (80, 88))
 
 
 def trained_on(*sequences: RecordingLimits | None, **data: float) -> RecordingLimits | None:
-    return training_limits(sequences, Settings.model_validate({"DATA": data}).DATA)
+    return training_limits(sequences, DeblurringSettings.model_validate({"DATA": data}).DATA)
 
 
 def test_a_training_has_the_ranges_of_its_sequences_and_of_its_augmentation():

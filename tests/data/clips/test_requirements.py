@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.data.clips.requirements import crop_sizes, largest_crop, require_spikes
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.system.errors import ConfigError
 
 
 def test_only_a_model_with_spikes_needs_them():
-    with_spikes = Settings()
-    without = Settings.model_validate({"MODEL": {"USE_SPIKE": False}})
+    with_spikes = DeblurringSettings()
+    without = DeblurringSettings.model_validate({"MODEL": {"USE_SPIKE": False}})
     require_spikes("here", True, with_spikes)
     require_spikes("here", True, without)
     require_spikes("here", False, without)
@@ -22,7 +22,7 @@ def test_only_a_model_with_spikes_needs_them():
 
 def preset(length, crop, *phases, **data):
     progressive = [{"CROP_SIZE": size, "EPOCHS": 1} for size in phases]
-    return Settings.model_validate(
+    return DeblurringSettings.model_validate(
         {
             "DATA": {"CLIP_LEN": length, "CROP_SIZE": crop, **data},
             "TRAIN": {"PROGRESSIVE": progressive},

@@ -12,23 +12,23 @@ from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.clips.run_statistics import read_run_statistics, run_statistics
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import read_json, write_json
 from vrtspike.runs.identity import RunIdentity, write_statistics
-from vrtspike.settings import Settings
 from vrtspike.system.errors import RunError
 
 
 @pytest.mark.parametrize(
     ("sections", "kept", "read"),
     [
-        ({}, STATISTICS, Statistics(0.1, 0.2, 3)),
+        ({}, STATISTICS, VoxelStatistics(0.1, 0.2, 3)),
         # A model without spikes has none, given values win.
         ({"MODEL": {"USE_SPIKE": False}}, None, None),
         (
             {"DATA": {"NUM_VOXEL_BINS": 4, "NORM": {"MEAN": 0.5, "STD": 2.0}}},
             {"mean": 0.5, "std": 2.0, "count": 0},
-            Statistics(0.5, 2.0, 0),
+            VoxelStatistics(0.5, 2.0, 0),
         ),
     ],
 )
@@ -63,7 +63,7 @@ def dataset(tmp_path_factory):
 
 def test_a_run_keeps_the_ranges_of_the_sequences_that_it_is_trained_on(dataset, tmp_path):
     data = {"NUM_VOXEL_BINS": 4, "THRESHOLD_AUGMENT": 0.0, "FAULT_AUGMENT": 0.0}
-    settings = Settings.model_validate({"DATA": data})
+    settings = DeblurringSettings.model_validate({"DATA": data})
     (held_out,) = load_dataset(dataset).held_out
     trained = sorted({"a", "b", "c"} - {held_out})
     rates = []
@@ -74,7 +74,9 @@ def test_a_run_keeps_the_ranges_of_the_sequences_that_it_is_trained_on(dataset, 
     limits = read_run_statistics(tmp_path).limits
     assert limits.rate == pytest.approx((min(rates), max(rates)))
     assert (limits.ratio, limits.steps) == ((2.0, 2.0), (56, 56))
-    without_spikes = Settings.model_validate({"DATA": data, "MODEL": {"USE_SPIKE": False}})
+    without_spikes = DeblurringSettings.model_validate(
+        {"DATA": data, "MODEL": {"USE_SPIKE": False}}
+    )
     assert "limits" not in run_statistics(without_spikes, dataset)
 
 
@@ -84,7 +86,7 @@ def test_a_data_set_and_a_result_of_before_are_read(dataset, tmp_path):
         for entry in entries:
             del entry["limits"]
     write_json(tmp_path / "dataset.json", manifest)
-    settings = Settings.model_validate({"DATA": {"NUM_VOXEL_BINS": 4}})
+    settings = DeblurringSettings.model_validate({"DATA": {"NUM_VOXEL_BINS": 4}})
     contents = run_statistics(settings, tmp_path / "dataset.json")
     write_json(tmp_path / "statistics.json", contents)
     assert read_run_statistics(tmp_path).limits is None

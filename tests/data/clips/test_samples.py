@@ -14,8 +14,8 @@ from vrtspike.data.clips.samples import read_clip
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
 from vrtspike.training.batches import ShuffledBatches
-from vrtspike.training.distributed import Ranks
-from vrtspike.training.workers import Workers
+from vrtspike.training.distributed import DistributedContext
+from vrtspike.training.workers import WorkerCounts
 
 
 def test_counting_stored_spikes_on_the_fly_gives_the_same_samples(filmed):
@@ -67,7 +67,7 @@ def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_all_tensors_of_a_batch_are_in_page_locked_memory(filmed):
     clips = ClipDataset(filmed, "train", settings(NEIGHBOURS=True))
-    ranks = Ranks(0, 0, 1, 1, torch.device("cuda"))
-    processes = Workers(1, 1, train=0, val=0)
+    ranks = DistributedContext(0, 0, 1, 1, torch.device("cuda"))
+    processes = WorkerCounts(1, 1, train=0, val=0)
     batch, *_ = ShuffledBatches(clips, RunSettings(), processes, ranks).stream(0, 1, 1)
     assert all(tensor.is_pinned() for tensor in tensors(batch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.data.raw.numbering import find_jumps, frame_numbers, frame_order
+from vrtspike.data.raw.numbering import find_gaps, frame_numbers, frame_order
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_numbers_alone_or_after_a_common_prefix(names, numbers):
 def test_the_usual_step_and_what_differs_from_it(numbers, step, places):
     names = [f"frame_{number}" for number in numbers]
     expected = [(f"frame_{a}", f"frame_{b}") for a, b in places]
-    assert find_jumps(names, frame_numbers(names)) == (step, expected)
+    assert find_gaps(names, frame_numbers(names)) == (step, expected)
 
 
 def test_a_given_step_and_names_that_are_no_numbers():
-    assert find_jumps(["10", "20"], [10, 20], step=1) == (1, [("10", "20")])
-    assert find_jumps(["a", "b", "d"], None) == (1, [])
+    assert find_gaps(["10", "20"], [10, 20], step=1) == (1, [("10", "20")])
+    assert find_gaps(["a", "b", "d"], None) == (1, [])
 
 
 def test_every_two_names_have_an_order():

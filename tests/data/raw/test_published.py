@@ -18,10 +18,10 @@ from vrtspike.data.raw.survey import survey
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import build_store
 from vrtspike.data.voxels.counting import voxelize
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import read_json, write_json
 from vrtspike.models import build_model
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 BINS = 8
@@ -52,7 +52,7 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
     path = tmp_path / "k" / "dataset.json"
     names = [f"{sequence['split']}/{sequence['name']}" for sequence in report["sequences"]]
     write_json(path, merged(path.parent, names))
-    settings = Settings.model_validate(
+    settings = DeblurringSettings.model_validate(
         {
             "DATA": {"CROP_SIZE": 40, "CLIP_LEN": 2, "NUM_VOXEL_BINS": BINS, "CONTEXT_STEPS": 5},
             "MODEL": {"TYPE": "spike_nafnet", "NAF": {"WIDTH": 8, "SPIKE_WIDTH": 8}},
@@ -174,6 +174,6 @@ def test_the_context_counts_in_the_bins_and_not_in_the_gain(tmp_path):
         else:
             assert store.layout.spike_frames[0] == CONTEXT + 56 + 99
         assert store.layout.exposures[0] == Exposure(margin, margin + 56, margin + 30.5)
-        assert StoreOptions.stored(made) == options
+        assert StoreOptions.from_manifest(made) == options
         gains.add(made["gain"])
     assert len(gains) == 1

@@ -15,10 +15,10 @@ import zarr
 
 from tests.data.prepared import layout_of, random_frames
 from vrtspike.data.store import reading
-from vrtspike.data.store.layout import StoreLayout
+from vrtspike.data.store.layout import StoreContents
 from vrtspike.data.store.reading import Store, cache_share, trim_memory
 from vrtspike.data.store.writing import write_store
-from vrtspike.settings.data import DataSettings
+from vrtspike.deblurring_settings.data import DataSettings
 from vrtspike.system.errors import DataError
 
 # Several files of several frames each, the last not full; sizes that are no multiples of chunks.
@@ -179,10 +179,10 @@ def test_sizes_of_arrays_and_chunks():
         "voxels": (1, 32, 60, 64),
         "bits": (1, 88, 60, 8),
     }
-    assert StoreLayout.from_attributes(asdict(layout)) == layout
+    assert StoreContents.from_attributes(asdict(layout)) == layout
     odd = layout_of((16,), (24, 26), (24, 26))
     assert (odd.ratio, odd.shapes["bits"]) == (1, (1, 16, 24, 4))
-    plain = StoreLayout(("1",), (), (24, 26), None, 4)
+    plain = StoreContents(("1",), (), (24, 26), None, 4)
     assert (plain.ratio, set(plain.shapes)) == (1, {"blur", "sharp"})
     # Writers and tensorstore hold what shares a file, 32 frames at most.
     for lengths, size, shared in (

@@ -9,10 +9,10 @@ from tests.data.conftest import SEQUENCES
 from tests.data.prepared import checked, layout_of, merged, random_frames
 from vrtspike.commands.main import run_command
 from vrtspike.data.manifests import DATASET, STORE
-from vrtspike.data.shard_jobs import VoxelizeStage
+from vrtspike.data.stages import VoxelizeStage
 from vrtspike.data.store.writing import find_damage, write_store
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import read_json, write_json
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 LAYOUT = layout_of((16, 12), (96, 256), (48, 128))

@@ -18,10 +18,10 @@ from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.data.store import writing
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import build_store, write_store
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb, write_png
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 THETA = {"train/a": 2.0, "train/b": 3.0, "test/c": 4.0}
@@ -119,9 +119,9 @@ def test_dataset_manifest_is_read_back(folder):
     assert all((entry.store / "zarr.json").is_file() for entry in dataset.sequences)
     with pytest.raises(DataError, match="no split 'valid'; there are: test, train"):
         dataset.split("valid")
-    settings = Settings.model_validate({"DATA": {"NORM": {"MEAN": 0.25, "STD": 0.5}}})
+    settings = DeblurringSettings.model_validate({"DATA": {"NORM": {"MEAN": 0.25, "STD": 0.5}}})
     assert dataset.statistics_for(settings.DATA).std == 0.5
-    assert dataset.statistics_for(Settings().DATA) == dataset.statistics
+    assert dataset.statistics_for(DeblurringSettings().DATA) == dataset.statistics
 
 
 def test_the_digest_follows_the_contents(folder):

@@ -10,7 +10,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from vrtspike.data.video import VideoInfo, inspect_video, read_video, video_file
+from vrtspike.data.video import VideoInfo, inspect_video, read_video, video_writer
 
 MILLISECOND = Fraction(1, 1000)
 LANGUAGES = ("fra", "jpn", "spa")
@@ -59,7 +59,7 @@ def write_sample(
 def copy(path: Path, target: Path) -> tuple[VideoInfo, VideoInfo]:
     """Read a video and write it again; gives the properties of both files."""
     info = inspect_video(path)
-    with video_file(target, like=info) as append:
+    with video_writer(target, like=info) as append:
         for frame in read_video(path):
             append([frame])
     return info, inspect_video(target)
@@ -67,7 +67,7 @@ def copy(path: Path, target: Path) -> tuple[VideoInfo, VideoInfo]:
 
 def seconds(info: VideoInfo) -> list[Fraction]:
     """The times at which the frames of a video are shown."""
-    return [stamp * info.tick for stamp in info.stamps]
+    return [stamp * info.time_base for stamp in info.timestamps]
 
 
 def _write_sound(container, track, frequency: int) -> None:

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.data.video.colors import decoded_colors, encoded_colors
+from vrtspike.data.video.colors import to_rgb, to_video_frame
 
 LUMA = {1: (0.2126, 0.0722), 5: (0.299, 0.114)}
 """Weights of red and blue, by FFmpeg's number of the matrix."""
@@ -47,7 +47,7 @@ def test_frames_are_encoded_without_becoming_darker(low, high):
     r, g, b = np.moveaxis(image / 255, -1, 0)
     y = 0.2126 * r + 0.7152 * g + 0.0722 * b
     expected = [16 + 219 * y, 128 + 224 * (b - y) / 1.8556, 128 + 224 * (r - y) / 1.5748]
-    for plane, exact in zip(planes(encoded_colors(image)), expected, strict=True):
+    for plane, exact in zip(planes(to_video_frame(image)), expected, strict=True):
         assert abs(plane.mean() - exact.mean()) < 0.05
 
 
@@ -60,7 +60,7 @@ def test_frames_are_decoded_without_becoming_darker(matrix, full, low, high):
     )
     frame.colorspace = matrix
     frame.color_range = 2 if full else 1
-    errors = decoded_colors(frame) - exact_rgb(frame, matrix, full)
+    errors = to_rgb(frame) - exact_rgb(frame, matrix, full)
     assert np.abs(errors.mean(axis=(0, 1))).max() < 0.1
 
 
@@ -71,11 +71,11 @@ def test_unspecified_colours_are_those_that_players_take(tiles, matrix):
         format="yuv420p", dst_colorspace=matrix, dst_color_range="MPEG"
     )
     frame.colorspace = 2
-    errors = decoded_colors(frame) - exact_rgb(frame, matrix, full=False)
+    errors = to_rgb(frame) - exact_rgb(frame, matrix, full=False)
     assert np.abs(errors.mean(axis=(0, 1))).max() < 0.1
 
 
 def test_a_round_trip_keeps_the_mean_of_every_channel():
     image = scene(20, 235)
-    errors = decoded_colors(encoded_colors(image)) - image.astype(float)
+    errors = to_rgb(to_video_frame(image)) - image.astype(float)
     assert np.abs(errors.mean(axis=(0, 1))).max() < 0.1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.data.video.samples import turned
-from vrtspike.data.video import inspect_video, read_video, video_file
+from vrtspike.data.video import inspect_video, read_video, video_writer
 from vrtspike.system.errors import DataError
 
 RED, BLUE, WHITE, BLACK = (200, 0, 0), (20, 60, 220), (255, 255, 255), (0, 0, 0)
@@ -28,7 +28,7 @@ def quarters(height: int, width: int) -> np.ndarray:
 def clip(tmp_path_factory):
     """Five frames of two images side by side, the second getting lighter."""
     path = tmp_path_factory.mktemp("video") / "clip.mp4"
-    with video_file(path, fps=Fraction(30000, 1001)) as append:
+    with video_writer(path, fps=Fraction(30000, 1001)) as append:
         for number in range(5):
             append([quarters(64, 64), np.full((64, 64, 3), 50 * number, np.uint8)])
         assert not path.exists()
@@ -65,7 +65,7 @@ def test_what_browsers_ask_for(clip):
 
 
 def test_odd_sides_are_made_even_by_a_copy(tmp_path):
-    with video_file(tmp_path / "odd.mp4") as append:
+    with video_writer(tmp_path / "odd.mp4") as append:
         append([quarters(33, 47)])
     (frame,) = read_video(tmp_path / "odd.mp4")
     assert frame.shape == (34, 48, 3)
@@ -76,7 +76,7 @@ def test_odd_sides_are_made_even_by_a_copy(tmp_path):
 
 def test_a_turned_video_is_read_as_players_show_it(tmp_path):
     path = tmp_path / "turned.mp4"
-    with video_file(path) as append:
+    with video_writer(path) as append:
         append([quarters(64, 128)])
     path.write_bytes(turned(path.read_bytes()))
     (frame,) = read_video(path)
@@ -94,7 +94,7 @@ def test_what_is_no_video_is_told(tmp_path):
         wave.sample_rate = 8000
         container.mux(container.streams.audio[0].encode(wave))
     noise = np.random.default_rng(0).integers(0, 256, (5, 64, 64, 3), dtype=np.uint8)
-    with video_file(whole) as append:
+    with video_writer(whole) as append:
         for frame in noise:
             append([frame])
     contents = whole.read_bytes()
@@ -114,7 +114,7 @@ def test_what_is_no_video_is_told(tmp_path):
 )
 def test_a_video_has_frames_of_one_size_or_leaves_no_file(tmp_path, widths, message):
     def write() -> None:
-        with video_file(tmp_path / "clip.mp4") as append:
+        with video_writer(tmp_path / "clip.mp4") as append:
             for width in widths:
                 append([quarters(32, width)])
 

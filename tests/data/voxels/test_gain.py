@@ -9,7 +9,7 @@ from tests.data.scenes import film
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
 from vrtspike.data.voxels.counting import voxelize
-from vrtspike.data.voxels.gain import GainMeter
+from vrtspike.data.voxels.gain import GainEstimator
 from vrtspike.system.errors import DataError
 
 
@@ -21,10 +21,10 @@ def exposures():
 
 
 def measured(pairs, bins=4):
-    meter = GainMeter()
+    meter = GainEstimator()
     for blur, spikes in pairs:
         counts = voxelize(spikes, bins, spk_gopro_exposure(len(spikes)).sharp)
-        meter.add(blur, counts.sum(axis=0), len(spikes))
+        meter.update(blur, counts.sum(axis=0), len(spikes))
     return meter.gain("train/a")
 
 

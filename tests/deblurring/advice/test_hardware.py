@@ -9,7 +9,7 @@ import torch
 
 from vrtspike.deblurring.advice import hardware
 from vrtspike.deblurring.advice.hardware import (
-    GpuKind,
+    MachineGpus,
     find_gpus,
     measure_bandwidth,
     measure_speed,
@@ -27,8 +27,8 @@ GPUS = [
 @pytest.mark.parametrize(
     ("gpus", "visible", "expected"),
     [
-        (GPUS, None, GpuKind("NVIDIA A100 0", 3, 24.0)),
-        (GPUS, "1,0", GpuKind("NVIDIA A100 1", 2, 40.0)),
+        (GPUS, None, MachineGpus("NVIDIA A100 0", 3, 24.0)),
+        (GPUS, "1,0", MachineGpus("NVIDIA A100 1", 2, 40.0)),
         (GPUS, "", None),
         (None, None, None),
         # Names that a batch system gives have no size.
@@ -46,7 +46,7 @@ def test_the_smallest_of_the_gpus_that_can_be_used_counts(
 
 
 def test_gpus_are_known_by_name():
-    assert named_gpu("a6000", 2) == GpuKind("A6000", 2, 48)
+    assert named_gpu("a6000", 2) == MachineGpus("A6000", 2, 48)
     with pytest.raises(RunError, match=r"--gpu T4: expected .*A6000"):
         named_gpu("T4", 1)
 

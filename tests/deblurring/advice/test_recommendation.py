@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from tests.data.raw.published import PUBLISHED
-from vrtspike.config.workflow_loading import load_workflow, read_workflow
+from vrtspike.config.workflow_loading import load_project_config, load_workflow_config
 from vrtspike.data.data_size import measure_data
 from vrtspike.data.data_source import DataSource
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sequence import write_sequence
 from vrtspike.deblurring.advice import hardware, recommendation
 from vrtspike.deblurring.advice.hardware import (
-    GpuKind,
     Machine,
+    MachineGpus,
     measure_speed,
     named_gpu,
     speed_of_gpu,
@@ -30,7 +30,7 @@ from vrtspike.deblurring.advice.recommendation import (
 )
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.deblurring.training_cost import counted_costs
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.sst.task import memory
 from vrtspike.system.errors import UserError
 
@@ -49,7 +49,7 @@ def project(repository, tmp_path, monkeypatch):
 
 
 def advise_for(name, count=1, memory=64.0, cpus=16, hours=336.0, **configuration):
-    workflow = load_workflow(["config/config.yaml"], configuration)
+    workflow = load_workflow_config(["config/config.yaml"], configuration)
     gpu = named_gpu(name, count) if isinstance(name, str) else name
     return advise_on_machine(workflow, Machine(cpus, memory, gpu, *measure_speed(gpu)), hours)
 
@@ -68,8 +68,8 @@ def cures(advice):
     return re.findall(r"^  (.+)$", after.partition("\n\n")[0], re.MULTILINE)
 
 
-TINY = GpuKind("A100", 1, 0.8)
-SMALL = GpuKind("4090", 1, 16.0)
+TINY = MachineGpus("A100", 1, 0.8)
+SMALL = MachineGpus("4090", 1, 16.0)
 HALVES = 'SET="TRAIN.BATCH_SIZE=15 TRAIN.GRADIENT_ACCUMULATION_STEPS=2"'
 
 
@@ -119,7 +119,7 @@ def test_presets_for_comparisons_are_listed_and_never_recommended(project):
 
 
 def test_every_preset_of_the_deblurring_has_a_purpose(project):
-    workflow = DeblurringConfig(load_workflow(["config/config.yaml"], {}))
+    workflow = DeblurringConfig(load_workflow_config(["config/config.yaml"], {}))
     named = {*PREFERRED, *COMPARISONS}
     for name in workflow.presets:
         assert (name in named) != (workflow.data_source(name).kind in BUNDLED_DATA), name
@@ -274,7 +274,7 @@ def test_a_users_own_presets(project):
 def test_a_folder_without_configuration_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"no config/config\.yaml here; go to the project"):
-        read_workflow([], [])
+        load_project_config([], [])
 
 
 def test_presets_of_another_task_alone(project):
@@ -287,5 +287,7 @@ def test_presets_of_another_task_alone(project):
     assert not re.search("clip|frames|no preset fits|preset  ", text), text
     assert "samples of a micro-step, and the learning rate" in text
     # The usable GPU memory beyond the fixed part, divided by that of a sample.
-    fixed, sample = memory(load_workflow(["config/config.yaml"], {"PRESETS": "sst"}).preset("sst"))
+    fixed, sample = memory(
+        load_workflow_config(["config/config.yaml"], {"PRESETS": "sst"}).settings_of("sst")
+    )
     assert f"  sst            {int((0.9 * 48 - fixed) / sample)} fit: TRAIN." in text

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.deblurring.planning.workflows import RecordedMessages, plan_of, process, workflow_of
-from vrtspike.config.workflow import Workflow
-from vrtspike.config.workflow_loading import load_workflow
+from vrtspike.config.workflow import WorkflowConfig
+from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.deblurring.planning.data_plan import DataPlan
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.system.errors import ConfigError
 
 CLASH = r"DATA.SPIKE_SIZE .* would both be called 'go_pro'"
@@ -45,7 +45,9 @@ def other(folder) -> None:
 
 def project_plan(overrides: Mapping[str, Any] | None = None, **facts: bool) -> DataPlan:
     """The plan of the project in the working directory."""
-    return plan_of(DeblurringConfig(load_workflow(["config.yaml"], overrides or {})), **facts)
+    return plan_of(
+        DeblurringConfig(load_workflow_config(["config.yaml"], overrides or {})), **facts
+    )
 
 
 def test_a_preset_with_spikes_is_refused_without_spike_files(root):
@@ -109,13 +111,13 @@ def test_a_preset_on_generated_data_gives_a_message_if_the_user_has_data(root):
         keys = {"DEMO": {"ROOT": "made"}, "DATA": {"ROOT": root}}
         model = {"USE_SPIKE": False}
         presets = {
-            name: Settings.model_validate({"DATA": data, "MODEL": model})
+            name: DeblurringSettings.model_validate({"DATA": data, "MODEL": model})
             for name, data in (
                 ("demo", {"ROOT": "made"}),
                 ("mine", {"ROOT": root, "VALIDATION": "test"}),
             )
         }
-        config = DeblurringConfig(Workflow(workflow_schema().model_validate(keys), presets))
+        config = DeblurringConfig(WorkflowConfig(workflow_schema().model_validate(keys), presets))
         messages = RecordedMessages()
         DataPlan(config, process(is_dry_run=False), messages).manifest_wildcards(preset)
         return [text for text in messages.messages if text.startswith("preset ")]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data.checks.options import GateOptions
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 
 
-def preset(root: str, clip: int, crop: int, *, train=None, **data) -> Settings:
+def preset(root: str, clip: int, crop: int, *, train=None, **data) -> DeblurringSettings:
     data |= {"ROOT": root, "CLIP_LEN": clip, "CROP_SIZE": crop}
-    return Settings.model_validate({"DATA": data, "TRAIN": train or {}})
+    return DeblurringSettings.model_validate({"DATA": data, "TRAIN": train or {}})
 
 
 def test_the_gate_requires_what_the_least_demanding_preset_requires():
@@ -22,7 +22,7 @@ def test_the_gate_requires_what_the_least_demanding_preset_requires():
         "two": preset("a", 3, 256),
         "elsewhere": preset("b", 2, 32),
     }
-    config = DeblurringConfig(Workflow(workflow_schema()(), presets))
+    config = DeblurringConfig(WorkflowConfig(workflow_schema()(), presets))
     # Validation looks at training sequences; evaluation takes whole frames of any size.
     assert config.gate_options("one", 16) == GateOptions(
         stores=StoreOptions(bins=16), clip_length=3, crop_sizes={"train": 128, "test": 1}
@@ -37,7 +37,9 @@ def test_the_gate_has_the_keys_of_the_data_set():
         "TEST_ON_TRAINING_FRAMES": True,
         "ON_ERROR": "exclude",
     }
-    config = DeblurringConfig(Workflow(workflow_schema()(), {"one": preset("walk", 5, 96, **data)}))
+    config = DeblurringConfig(
+        WorkflowConfig(workflow_schema()(), {"one": preset("walk", 5, 96, **data)})
+    )
     (name,) = config.dataset_names
     assert name == "walk-exclude-context4-test_on_training"
     assert config.gate_options("one", 16) == GateOptions(

@@ -16,7 +16,11 @@ from vrtspike.deblurring.planning.options import (
     simulated_sequence,
     simulation_options,
 )
-from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
+from vrtspike.deblurring_settings.workflow_settings import (
+    CalibrateSettings,
+    SimulatedSequence,
+    SimulateSettings,
+)
 from vrtspike.system.errors import ConfigError
 from vrtspike.system.options import add_options
 

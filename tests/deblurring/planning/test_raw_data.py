@@ -7,14 +7,14 @@ import shutil
 import pytest
 
 from tests.deblurring.planning.workflows import RecordedMessages, plan_of, process, workflow_of
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.versions import source_version
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.deblurring.planning.raw_data import RawData, RawState
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 
 
 def raw_data(config: DeblurringConfig, is_dry_run: bool = True) -> tuple[RawData, list[str]]:
@@ -73,9 +73,9 @@ def test_generated_data_are_made_before(root, name, before):
 
 
 def test_a_calibration_folder_without_calibration_is_raw():
-    settings = Settings.model_validate({"DATA": {"ROOT": "mine"}})
+    settings = DeblurringSettings.model_validate({"DATA": {"ROOT": "mine"}})
     keys = workflow_schema().model_validate({"CALIBRATE": {"ROOT": "mine"}})
-    assert DeblurringConfig(Workflow(keys, {"p": settings})).data_source("p").kind == "raw"
+    assert DeblurringConfig(WorkflowConfig(keys, {"p": settings})).data_source("p").kind == "raw"
 
 
 def states(config: DeblurringConfig, **facts: bool) -> dict[str, RawState]:

@@ -11,19 +11,19 @@ import pytest
 
 from tests.data.scenes import film
 from tests.deblurring.planning.workflows import plan_of
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.data import shard_jobs
+from vrtspike.data import stages
 from vrtspike.data.data_source import RawFolder
 from vrtspike.data.manifests import INGEST_SHARD, STORE_SHARD, SURVEY
-from vrtspike.data.shard_jobs import IngestStage, VoxelizeStage, make_shard
 from vrtspike.data.shards import shard_members, shard_names
 from vrtspike.data.simulation.sequence import write_sequence
+from vrtspike.data.stages import IngestStage, VoxelizeStage, process_shard
 from vrtspike.deblurring.planning.data_plan import DataPlan
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import read_json, write_json
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 from vrtspike.workflow.job_resources import ALL_CORES
 
@@ -55,7 +55,7 @@ def folder(prepared, tmp_path, monkeypatch) -> Path:
 def work(stage: IngestStage | VoxelizeStage, shard: str = SHARD) -> list[str]:
     """Run a stage on a shard and return the sequences that it processed."""
     lines: list[str] = []
-    make_shard(stage, NAMES, stage.folder / "shards" / f"{shard}.json", 1, lines.append)
+    process_shard(stage, NAMES, stage.folder / "shards" / f"{shard}.json", 1, lines.append)
     print(*lines, sep="\n")
     return sorted(line.split()[1].rstrip(":") for line in lines[1:])
 
@@ -88,9 +88,9 @@ def damage() -> dict[str, str]:
 
 def plan_for(root: str, keys: dict[str, Any] | None = None, *, is_main: bool = True) -> DataPlan:
     """The plan of a preset with the data of a folder."""
-    settings = Settings.model_validate({"DATA": {"ROOT": root}})
+    settings = DeblurringSettings.model_validate({"DATA": {"ROOT": root}})
     schema = workflow_schema().model_validate(keys or {})
-    return plan_of(DeblurringConfig(Workflow(schema, {"p": settings})), is_main=is_main)
+    return plan_of(DeblurringConfig(WorkflowConfig(schema, {"p": settings})), is_main=is_main)
 
 
 def versions() -> dict[str, str]:
@@ -144,7 +144,7 @@ def test_other_options_and_other_code_run_everything_again(folder, monkeypatch):
     assert entries("ingest", "contents") != manifests
     assert run() == (NAMES, [])
     assert run(bins=4) == ([], NAMES)
-    monkeypatch.setattr(shard_jobs, "code_digests", lambda path: {path.name: "of other code"})
+    monkeypatch.setattr(stages, "code_digests", lambda path: {path.name: "of other code"})
     assert run() == (NAMES, NAMES)
     # The results are the same, so that nothing after them runs again.
     assert (entries("ingest", "contents"), entries("k2", "digest")) == (manifests, stores)
@@ -210,7 +210,7 @@ def test_unreadable_files_are_checked_again(folder, capsys):
 
 
 def test_files_that_change_while_they_are_checked_are_named(folder, monkeypatch):
-    before, whole = (RESULTS / "ingest/train/a.json").read_bytes(), shard_jobs.ingest_sequence
+    before, whole = (RESULTS / "ingest/train/a.json").read_bytes(), stages.ingest_sequence
 
     def ingest_and_change(*arguments):
         result = whole(*arguments)
@@ -219,7 +219,7 @@ def test_files_that_change_while_they_are_checked_are_named(folder, monkeypatch)
 
     flip_bit(SPIKES)
     with monkeypatch.context() as patch:
-        patch.setattr(shard_jobs, "ingest_sequence", ingest_and_change)
+        patch.setattr(stages, "ingest_sequence", ingest_and_change)
         with pytest.raises(DataError, match="train/a: its files changed while they were checked"):
             run()
     assert (RESULTS / "ingest/train/a.json").read_bytes() == before

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.workflow_schema import workflow_schema
 from vrtspike.deblurring.planning.data_plan import DataPlan
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
-from vrtspike.settings import Settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.workflow.messages import ExitMessages
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
@@ -30,13 +30,13 @@ def workflow_of(
     sections = {"DATA": {"ROOT": root, **(data or {})}, "MODEL": model}
     if max_steps is not None:
         sections["TRAIN"] = {"MAX_STEPS": max_steps}
-    settings = Settings.model_validate(sections)
+    settings = DeblurringSettings.model_validate(sections)
     keys = {
         "DEMO": {"ROOT": "made"},
         "SIMULATE": {"ROOT": "simulated", "SEQUENCES": SOURCES},
         "CALIBRATE": {"ROOT": "mine", "DATA": "recorded"},
     }
-    return DeblurringConfig(Workflow(workflow_schema().model_validate(keys), {"p": settings}))
+    return DeblurringConfig(WorkflowConfig(workflow_schema().model_validate(keys), {"p": settings}))
 
 
 class RecordedMessages(ExitMessages):

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.models.checks import published_state_dict
+from vrtspike.deblurring_settings.model import ModelSettings
 from vrtspike.models.vrt import VRT
-from vrtspike.settings.model import ModelSettings
 
 pytestmark = pytest.mark.shared
 

@@ -12,11 +12,11 @@ import pytest
 
 from tests.data.video.samples import sound_packets, write_sample
 from tests.restoration.folder_runs import NAMES, pictures, restore
-from vrtspike.data.video import inspect_video, read_video, video_file
+from vrtspike.data.video import inspect_video, read_video, video_writer
 from vrtspike.restoration.folder.output_folder import NO_SPIKES
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_spikes import SIMULATED
-from vrtspike.restoration.restore import torch_tile_model
+from vrtspike.restoration.tiled_inference import torch_tile_model
 from vrtspike.system.errors import ConfigError, DataError
 
 
@@ -95,10 +95,10 @@ def test_restored_videos_keep_time_stamps_pixel_shape_and_sound(small_run, model
     restore(model, replace(changed, side_by_side=True), notes.append)
     for name in ("restored.mp4", "side_by_side.mp4"):
         info = inspect_video(job.output / name)
-        assert [stamp * info.tick for stamp in info.stamps[:-1]] == [
+        assert [stamp * info.time_base for stamp in info.timestamps[:-1]] == [
             Fraction(stamp, 1000) for stamp in stamps
         ]
-        assert info.pixel_shape == Fraction(4, 3)
+        assert info.sample_aspect_ratio == Fraction(4, 3)
         assert sound_packets(job.output / name) == sound_packets(path)[:1]
     assert notes[0].startswith(f"warning: {path}: streams that the restored videos lack (1):")
     assert "\n  - stream 2: audio, wavpack\n" in notes[0]
@@ -133,7 +133,7 @@ def test_interlaced_and_cut_videos_are_refused(model, job, tmp_path, fault):
 
 def test_a_video_with_simulated_spikes(small_run, model, job, tmp_path):
     path = tmp_path / "blur.mp4"
-    with video_file(path, fps=Fraction(30000, 1001)) as append:
+    with video_writer(path, fps=Fraction(30000, 1001)) as append:
         for frame in pictures(job.frames):
             append([frame])
     simulated = replace(job, frames=path, spikes=None, simulate_spikes=True, side_by_side=True)

@@ -20,16 +20,16 @@ from vrtspike.restoration.inference.tiling import (
     LARGEST_TILE,
     MEMORY_SHARES,
     Tiling,
-    choose_size,
+    balanced_side,
+    choose_tile_size,
     cut_axis,
-    even_side,
     free_memory,
-    recomputation,
     tile_unit,
     tiling_for,
+    tiling_overhead,
 )
 from vrtspike.restoration.inputs.clip_source import ClipSource, ClipWindow, read_ahead
-from vrtspike.restoration.restore import restore_frames
+from vrtspike.restoration.tiled_inference import restore_frames
 from vrtspike.system.errors import RunError
 
 CLIP_SHAPE = (7, 26, 38)
@@ -135,9 +135,9 @@ def test_only_the_given_number_of_windows_is_read_ahead(clip):
 
 @pytest.mark.parametrize(("size", "overlap"), [(256, 32), (64, 16), (128, 64), (40, 0)])
 def test_even_sides_need_no_more_windows_and_are_the_smallest_that_do(size, overlap):
-    assert even_side(size, size, overlap, 8) == even_side(size, 0, 0, 8) == size
+    assert balanced_side(size, size, overlap, 8) == balanced_side(size, 0, 0, 8) == size
     for length in range(size + 1, 1300, 37):
-        side = even_side(length, size, overlap, unit=8)
+        side = balanced_side(length, size, overlap, unit=8)
         assert 2 * overlap <= side <= size
         assert side % 8 == 0
         windows = len(cut_axis(length, side, overlap))
@@ -159,8 +159,8 @@ def test_recomputation_counts_the_pixels_of_the_model(model, clip):
     list(restore(compute, source_of(clip), tiling))
     expected = sum(shares) / np.prod(CLIP_SHAPE)
     assert expected > 1.5
-    assert recomputation(CLIP_SHAPE, tiling, unit=8) == pytest.approx(expected)
-    assert recomputation(CLIP_SHAPE, Tiling(0, 0, 0, 0), unit=8) == 1
+    assert tiling_overhead(CLIP_SHAPE, tiling, unit=8) == pytest.approx(expected)
+    assert tiling_overhead(CLIP_SHAPE, Tiling(0, 0, 0, 0), unit=8) == 1
 
 
 @pytest.mark.parametrize("wanted", [{0}, {3}, {1, 5}, {6}, {0, 1, 2, 3, 4, 5, 6}])
@@ -205,9 +205,9 @@ def test_little_is_computed_twice_at_720p(repository, preset, device, memory):
     settings = load_preset(repository / f"config/presets/{preset}.yaml")
     tiling, unit = tiling_for(settings), tile_unit(ratio=2)
     pixels = int(MEMORY_SHARES[device] * memory * 2**30 / settings.MODEL.network.bytes_per_pixel)
-    size = choose_size(HD, tiling, unit, pixels)
+    size = choose_tile_size(HD, tiling, unit, pixels)
     chosen = Tiling(size, tiling.overlap, tiling.frames, tiling.frames_overlap)
-    assert recomputation(HD, chosen, unit) < 1.35
+    assert tiling_overhead(HD, chosen, unit) < 1.35
 
 
 @pytest.mark.parametrize("max_pixels", [25_000, 100_000, 1_000_000, 4_000_000])
@@ -215,12 +215,12 @@ def test_tiles_fit_and_no_other_size_shares_less(max_pixels):
     tiling, unit = Tiling(64, 32, 5, 1), 8
 
     def pixels(size: int) -> int:
-        return math.prod(even_side(side, size, 32, unit) for side in HD[1:])
+        return math.prod(balanced_side(side, size, 32, unit) for side in HD[1:])
 
     def shared(size: int) -> float:
-        return recomputation(HD, Tiling(size, 32, 5, 1), unit)
+        return tiling_overhead(HD, Tiling(size, 32, 5, 1), unit)
 
-    size = choose_size(HD, tiling, unit, max_pixels)
+    size = choose_tile_size(HD, tiling, unit, max_pixels)
     limit = min(max_pixels / 5, LARGEST_TILE)
     assert pixels(size) <= limit
     fitting = [other for other in range(64, 1281, 8) if pixels(other) <= limit]
@@ -229,7 +229,7 @@ def test_tiles_fit_and_no_other_size_shares_less(max_pixels):
 
 def test_too_little_memory_is_refused():
     with pytest.raises(RunError, match=r"64 x 64 pixels and 5 frames do not fit.* 5000 of"):
-        choose_size(HD, Tiling(64, 32, 5, 1), 8, 5000)
+        choose_tile_size(HD, Tiling(64, 32, 5, 1), 8, 5000)
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ def test_too_little_memory_is_refused():
 def test_a_frame_that_fits_is_restored_as_a_whole(shape, window):
     tiling = Tiling(64, 32, window, 0)
     fits = math.prod(shape) // shape[0] * min(window or shape[0], shape[0])
-    assert choose_size(shape, tiling, 8, fits) == 0
-    assert choose_size(shape, tiling, 8, fits - 1) > 0
+    assert choose_tile_size(shape, tiling, 8, fits) == 0
+    assert choose_tile_size(shape, tiling, 8, fits - 1) > 0
 
 
 def test_free_memory_is_no_more_than_the_machine_has():

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
-from vrtspike.data.video import read_video, video_file
+from vrtspike.data.video import read_video, video_writer
 from vrtspike.io.images import write_png
 from vrtspike.restoration.inputs import clip_frames
 from vrtspike.restoration.inputs.clip_frames import ArrayFrames, open_frames, read_frames
@@ -43,7 +43,7 @@ def test_a_folder_holds_pictures_of_several_kinds_in_the_order_of_their_numbers(
 def video(tmp_path_factory):
     """50 frames that get lighter, more than stay decoded."""
     path = tmp_path_factory.mktemp("video") / "clip.mp4"
-    with video_file(path) as append:
+    with video_writer(path) as append:
         for number in range(50):
             append([gray(5 * number)])
     return path

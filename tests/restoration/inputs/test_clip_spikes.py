@@ -9,11 +9,11 @@ from tests.small_run import BINS, arrays, simulated_clip
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.images import write_png
 from vrtspike.restoration.inputs.clip_frames import ArrayFrames
 from vrtspike.restoration.inputs.clip_spikes import array_spikes, recorded_spikes
 from vrtspike.restoration.inputs.input_clip import InputClip
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 STEPS = 56

@@ -9,9 +9,9 @@ import pytest
 
 from tests.small_run import BINS, arrays, recorded_clip
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
-from vrtspike.data.video import video_file
+from vrtspike.data.video import video_writer
 from vrtspike.io.images import write_png
-from vrtspike.restoration.checks.clip_check import find_doubts
+from vrtspike.restoration.checks.spike_fit import find_spike_mismatches
 from vrtspike.system.errors import DataError
 
 STEPS = 56
@@ -38,7 +38,7 @@ def test_one_file_for_all_and_npz_files_match_the_store(stored, sequence, tmp_pa
             folder.read(slice(2, 4)).spikes.counts.numpy(),
             stored.read(slice(2, 4)).spikes.counts.numpy(),
         )
-        assert find_doubts(folder) == {}
+        assert find_spike_mismatches(folder) == {}
     cut = write(tmp_path / f"cut{suffix}", np.concatenate(parts)[:-1])
     with pytest.raises(DataError, match="279 spike frames cannot be divided evenly among 5"):
         recorded_clip(sequence / "blur", cut)
@@ -65,7 +65,7 @@ def test_exposures_of_a_folder_have_the_steps_of_their_files(tmp_path):
 def test_the_frames_of_a_video_have_the_spikes_of_their_numbers(stored, sequence, tmp_path):
     path = tmp_path / "blur.mp4"
     frames, _ = arrays(sequence)
-    with video_file(path) as append:
+    with video_writer(path) as append:
         for frame in frames:
             append([frame])
     source = recorded_clip(path, sequence / "spike")

@@ -16,7 +16,7 @@ from tests.reporting.browser import PHONE, PROGRAM, Show, chromium, drag, opened
 from tests.reporting.shown_page import texts
 from tests.restoration.folder_runs import NAMES
 from vrtspike.restoration.folder.opened_request import open_request
-from vrtspike.restoration.page.compared import read_compared
+from vrtspike.restoration.page.compared_frames import read_compared
 from vrtspike.restoration.page.writing import write_folder_page
 
 pytestmark = [
@@ -41,7 +41,7 @@ def folder(whole, model, small_run, tmp_path_factory) -> Path:
     progress = contextlib.nullcontext(lambda *done: None)
     write_folder_page(
         opened, record | {"frames": frames}, compared,
-        progress=lambda title: progress, embedded_bytes=0,
+        open_progress=lambda title: progress, embedded_bytes=0,
     )  # fmt: skip
     return output
 
@@ -82,7 +82,7 @@ def test_a_page_with_small_pictures_is_shown_without_other_files(browser, whole,
     job = replace(job, output=shutil.copytree(job.output, tmp_path / "restored"))
     progress = contextlib.nullcontext(lambda *done: None)
     write_folder_page(
-        open_request(model.run, job), record | {"written": []}, progress=lambda title: progress
+        open_request(model.run, job), record | {"written": []}, open_progress=lambda title: progress
     )
     alone = (job.output / "index.html").rename(tmp_path / "mailed.html")
     shutil.rmtree(job.output)

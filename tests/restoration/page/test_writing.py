@@ -18,7 +18,7 @@ from vrtspike.reporting.offline_page import asset
 from vrtspike.restoration.folder.opened_request import open_request
 from vrtspike.restoration.folder.record import record_page
 from vrtspike.restoration.folder.request import RestoreRequest
-from vrtspike.restoration.page.compared import read_compared
+from vrtspike.restoration.page.compared_frames import read_compared
 from vrtspike.restoration.page.frame_pictures import EMBEDDED_BYTES
 from vrtspike.restoration.page.writing import PAGE_BYTES, SCRIPTS, write_folder_page
 from vrtspike.restoration.trained_model import TrainedModel
@@ -36,7 +36,7 @@ def write(
     progress = contextlib.nullcontext(lambda *done: None)
     write_folder_page(
         open_request(model.run, job), record, compared,
-        progress=lambda title: progress, page_bytes=page_bytes, embedded_bytes=embedded_bytes,
+        open_progress=lambda title: progress, page_bytes=page_bytes, embedded_bytes=embedded_bytes,
     )  # fmt: skip
     page = (job.output / "index.html").read_text("utf-8")
     (data,) = re.findall(r'id="report">(.*?)</script>', page, re.DOTALL)

@@ -11,7 +11,7 @@ import pandas as pd
 from vrtspike.analysis.comparisons.quality_tables import (
     SPREAD,
     EvaluatedRun,
-    Measured,
+    MetricColumns,
     frames_note,
     measured_metrics,
     quality_formats,
@@ -24,7 +24,7 @@ from vrtspike.analysis.comparisons.quality_tables import (
 from vrtspike.config.ablations import Ablation
 from vrtspike.config.loading import derive_variant, require_ablation
 from vrtspike.config.seed_names import seed_names, split_seed
-from vrtspike.io.flatten import unequal
+from vrtspike.io.flatten import differing_values
 from vrtspike.plotting.pages import Table, write_tables
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.errors import RunError
@@ -78,7 +78,7 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     return table, sentences
 
 
-def ablation_table(ablations: Sequence[VariantSeeds]) -> tuple[pd.DataFrame, Measured]:
+def ablation_table(ablations: Sequence[VariantSeeds]) -> tuple[pd.DataFrame, MetricColumns]:
     """Return the metrics of every model, and their gains over the preset's own model.
 
     If a model has several seeds, values are means over them, with the number of seeds and the
@@ -102,7 +102,7 @@ def ablation_table(ablations: Sequence[VariantSeeds]) -> tuple[pd.DataFrame, Mea
     table = pd.DataFrame(rows).astype(numbers).join(values)
     bases = table.drop_duplicates("preset").set_index("preset")
     for name, metric in metrics.items():
-        result = f"{name} {metric.after}"
+        result = f"{name} {metric.result_name}"
         difference = table[result] - table["preset"].map(bases[result])
         table[f"{name} difference"] = difference if metric.larger_is_better else -difference
     if (table["seeds"] == 1).all():
@@ -112,7 +112,7 @@ def ablation_table(ablations: Sequence[VariantSeeds]) -> tuple[pd.DataFrame, Mea
     leading = ["preset", "model"]
     if main is not None:
         name, metric = main
-        leading += [f"{name} {metric.after}", f"{name} difference"]
+        leading += [f"{name} {metric.result_name}", f"{name} difference"]
     last = [name for name in ("seeds", "steps", "parameters", "note") if name in table]
     middle = [name for name in table if name not in (*leading, *last)]
     return table[[*leading, *middle, *last]], metrics
@@ -164,7 +164,7 @@ def _require_equal(models: VariantSeeds) -> None:
     expected_entries = {key: first.summary.get(key) for key in _EVALUATED}
     for other in other_members:
         entries = {key: other.summary.get(key) for key in _EVALUATED}
-        for key, (value, wanted) in unequal(entries, expected_entries).items():
+        for key, (value, wanted) in differing_values(entries, expected_entries).items():
             raise RunError(
                 f"the evaluation of run {other.run.name} has {key} {value}, that of run "
                 f"{first.run.name} {wanted}; evaluate both with the same settings"

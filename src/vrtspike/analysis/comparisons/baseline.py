@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vrtspike.analysis.comparisons.compare import Candidate
+from vrtspike.analysis.comparisons.compare import ComparedRun
 from vrtspike.analysis.comparisons.quality_tables import (
     frame_entries,
     measured_metrics,
     quality_table,
     require_distinct_names,
 )
-from vrtspike.analysis.evaluation_files import Summary
+from vrtspike.analysis.evaluation_files import EvaluationSummary
 from vrtspike.config.tasks import Metric
 from vrtspike.io.files import read_mapping, write_json
 from vrtspike.system.errors import RunError
@@ -26,7 +26,7 @@ ALLOWED_DROP_SHARE = 0.01
 """Largest allowed drop of other metrics, as a share of the baseline's value."""
 
 
-def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
+def write_baseline(path: Path, candidates: Sequence[ComparedRun]) -> None:
     """Write the metrics of runs into a baseline; other runs in the file are kept.
 
     Raises:
@@ -50,7 +50,7 @@ def write_baseline(path: Path, candidates: Sequence[Candidate]) -> None:
     write_json(path, {"schema": SCHEMA, "runs": runs})
 
 
-def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
+def below_baseline(path: Path, candidates: Sequence[ComparedRun]) -> list[str]:
     """Return a line for each metric that is worse than the baseline.
 
     A metric that is missing, or of other test frames, counts as worse.
@@ -77,7 +77,7 @@ def below_baseline(path: Path, candidates: Sequence[Candidate]) -> list[str]:
 
 
 def _frame_faults(
-    name: str, evaluation: Summary | None, baseline_frames: Mapping[str, Any]
+    name: str, evaluation: EvaluationSummary | None, baseline_frames: Mapping[str, Any]
 ) -> list[str]:
     """Return lines for differences between the test frames of a run and those of the baseline."""
     if evaluation is None:
@@ -91,7 +91,7 @@ def _frame_faults(
 
 
 def _metric_faults(
-    name: str, evaluation: Summary | None, baseline_values: Mapping[str, float]
+    name: str, evaluation: EvaluationSummary | None, baseline_values: Mapping[str, float]
 ) -> list[str]:
     """Return lines for metrics of a run that are worse than in the baseline."""
     means = {} if evaluation is None else _means(evaluation)
@@ -101,16 +101,16 @@ def _metric_faults(
         if column not in means:
             fault = f"no longer measured, the baseline is {baseline:g}"
         else:
-            fault = _loss(metrics[column], means[column], baseline)
+            fault = _drop(metrics[column], means[column], baseline)
         if fault:
             faults.append(f"{name}: {column}: {fault}")
     return faults
 
 
-def _loss(metric: Metric, value: float, baseline: float) -> str:
+def _drop(metric: Metric, value: float, baseline: float) -> str:
     """Describe the loss of a metric against the baseline; empty if the loss is allowed.
 
-    >>> _loss(Metric("ssim_y", "SSIM (Y)", "..."), 0.945, 0.95)
+    >>> _drop(Metric("ssim_y", "SSIM (Y)", "..."), 0.945, 0.95)
     '0.945, the baseline is 0.95: worse by 0.005, 0.001 is allowed'
     """
     loss = metric.gain(baseline, value)
@@ -123,13 +123,13 @@ def _loss(metric: Metric, value: float, baseline: float) -> str:
     )
 
 
-def _metrics_by_column(evaluation: Summary) -> dict[str, Metric]:
+def _metrics_by_column(evaluation: EvaluationSummary) -> dict[str, Metric]:
     """Return the metrics of an evaluation by the column of their result, ``psnr restored``."""
     metrics = measured_metrics([evaluation])
-    return {f"{name} {metric.after}": metric for name, metric in metrics.items()}
+    return {f"{name} {metric.result_name}": metric for name, metric in metrics.items()}
 
 
-def _means(evaluation: Summary) -> dict[str, float]:
+def _means(evaluation: EvaluationSummary) -> dict[str, float]:
     """Return the finite means of an evaluation's results, by column."""
     table, _ = quality_table([[evaluation]])
     means = table[list(_metrics_by_column(evaluation))].iloc[0].dropna()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from vrtspike.analysis.comparisons.quality_tables import (
-    Measured,
+    MetricColumns,
     frames_note,
     quality_formats,
     quality_note,
@@ -20,14 +20,14 @@ from vrtspike.analysis.comparisons.quality_tables import (
 from vrtspike.analysis.evaluation_files import (
     NOT_COUNTED,
     NOT_COUNTED_NOTE,
-    Summary,
+    EvaluationSummary,
     find_evaluation,
     reasons_not_to_count,
 )
-from vrtspike.analysis.performance import Analysis, read_analysis
+from vrtspike.analysis.performance import RunAnalysis, analyze_run
 from vrtspike.config.fields import shown_tree
 from vrtspike.io.files import atomic_write_text
-from vrtspike.io.flatten import unequal
+from vrtspike.io.flatten import differing_values
 from vrtspike.plotting.markdown_tables import markdown_table
 from vrtspike.plotting.pages import NOTE, Table, table_texts, write_page
 from vrtspike.runs.published import PublishedRun
@@ -49,7 +49,7 @@ MAX_METRICS = 2
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ComparedRun:
     """A run in a comparison.
 
     Attributes:
@@ -58,8 +58,8 @@ class Candidate:
         name: name of the run; its folder if two runs have the same name.
     """
 
-    analysis: Analysis
-    evaluation: Summary | None
+    analysis: RunAnalysis
+    evaluation: EvaluationSummary | None
     name: str
 
     @property
@@ -68,7 +68,7 @@ class Candidate:
         return self.analysis.run
 
 
-def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFrame:
+def write_comparison(candidates: Sequence[ComparedRun], output: Path) -> pd.DataFrame:
     """Write the tables of a comparison into a folder.
 
     Args:
@@ -98,7 +98,7 @@ def write_comparison(candidates: Sequence[Candidate], output: Path) -> pd.DataFr
     return table
 
 
-def _page_tables(table: pd.DataFrame, metrics: Measured, counts: pd.Series) -> list[Table]:
+def _page_tables(table: pd.DataFrame, metrics: MetricColumns, counts: pd.Series) -> list[Table]:
     """Return the tables of the page: runs that count, then those that do not, a few columns each.
 
     Args:
@@ -124,7 +124,7 @@ def _costs(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[[rows.columns[0], *costs]]
 
 
-def _quality_parts(rows: pd.DataFrame, metrics: Measured) -> list[pd.DataFrame]:
+def _quality_parts(rows: pd.DataFrame, metrics: MetricColumns) -> list[pd.DataFrame]:
     """Split the columns of metrics into tables, each with the names; none without rows."""
     if rows.empty:
         return []
@@ -137,14 +137,14 @@ def _quality_parts(rows: pd.DataFrame, metrics: Measured) -> list[pd.DataFrame]:
     return parts
 
 
-def _is_test(candidate: Candidate) -> bool:
+def _is_test(candidate: ComparedRun) -> bool:
     """Return whether the values of a run are a test of its model; true without values."""
     if candidate.evaluation is None:
         return True
     return not reasons_not_to_count(candidate.evaluation)
 
 
-def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
+def find_candidates(folders: Sequence[Path]) -> list[ComparedRun]:
     """Read runs and their evaluations (``<results>/evaluate/<preset>``).
 
     Args:
@@ -153,23 +153,23 @@ def find_candidates(folders: Sequence[Path]) -> list[Candidate]:
     Raises:
         RunError: if a folder holds no run.
     """
-    analyses = [read_analysis(folder) for folder in folders]
+    analyses = [analyze_run(folder) for folder in folders]
     names = [analysis.run.name for analysis in analyses]
     candidates = []
     for folder, analysis in zip(folders, analyses, strict=True):
         run = analysis.run
         name = run.name if names.count(run.name) == 1 else str(folder)
-        candidates.append(Candidate(analysis, find_evaluation(folder, run), name))
+        candidates.append(ComparedRun(analysis, find_evaluation(folder, run), name))
     return candidates
 
 
-def _note(candidates: Sequence[Candidate], metrics: Measured) -> str:
+def _note(candidates: Sequence[ComparedRun], metrics: MetricColumns) -> str:
     """Explain the metrics, with a warning if the runs have different test frames."""
     evaluations = {candidate.name: candidate.evaluation for candidate in candidates}
     return f"{quality_note(metrics)} {frames_note(evaluations)}"
 
 
-def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Measured]:
+def comparison_table(candidates: Sequence[ComparedRun]) -> tuple[pd.DataFrame, MetricColumns]:
     """Return one row per run: the metrics of the test split, speed, memory, and parameters."""
     rows = []
     for candidate in candidates:
@@ -195,16 +195,16 @@ def comparison_table(candidates: Sequence[Candidate]) -> tuple[pd.DataFrame, Mea
     return pd.concat([names, quality, costs, notes], axis=1), metrics
 
 
-def setting_differences(candidates: Sequence[Candidate]) -> pd.DataFrame:
+def setting_differences(candidates: Sequence[ComparedRun]) -> pd.DataFrame:
     """Return one row per key with different values, one column per run."""
     settings = [shown_tree(candidate.run.settings) for candidate in candidates]
-    differences = unequal(*settings, text=str)
+    differences = differing_values(*settings, text=str)
     rows = [(key, *values) for key, values in differences.items()]
     names = [candidate.name for candidate in candidates]
     return pd.DataFrame(rows, columns=["key", *names])
 
 
-def comparison_of_runs_text(candidates: Sequence[Candidate], kind: Format) -> str:
+def comparison_of_runs_text(candidates: Sequence[ComparedRun], kind: Format) -> str:
     """Format a comparison of runs as text.
 
     Args:
@@ -228,7 +228,9 @@ def comparison_of_runs_text(candidates: Sequence[Candidate], kind: Format) -> st
     return "\n".join(parts)
 
 
-def _transposed(table: pd.DataFrame, metrics: Measured, counts: Sequence[bool]) -> pd.DataFrame:
+def _transposed(
+    table: pd.DataFrame, metrics: MetricColumns, counts: Sequence[bool]
+) -> pd.DataFrame:
     """Return a row for each value that any run has, a column for each run; runs that count first.
 
     Args:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from vrtspike.analysis.evaluation_files import ProtocolResults, Summary, find_evaluation
+from vrtspike.analysis.evaluation_files import EvaluationSummary, ProtocolResults, find_evaluation
 from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
-from vrtspike.config.tasks import OWN_PROTOCOL, FrameKeys, Metric, defines, find_task
-from vrtspike.io.flatten import unequal
+from vrtspike.config.tasks import DEFAULT_PROTOCOL, FrameKeys, Metric, find_task, has_part
+from vrtspike.io.flatten import differing_values
 from vrtspike.plotting.pages import NOTE, note_lines
 from vrtspike.runs.identity import result_settings
 from vrtspike.runs.published import PublishedRun, read_published
@@ -43,7 +43,7 @@ class EvaluatedRun:
     """
 
     run: PublishedRun
-    summary: Summary
+    summary: EvaluationSummary
 
 
 def find_evaluated(folder: Path) -> EvaluatedRun | None:
@@ -83,7 +83,7 @@ def read_evaluated(folders: Sequence[Path]) -> list[EvaluatedRun]:
     return members
 
 
-def frame_entry_keys(summaries: Iterable[Summary]) -> list[str]:
+def frame_entry_keys(summaries: Iterable[EvaluationSummary]) -> list[str]:
     """Return the keys of summaries on their test frames.
 
     Values of different frames cannot be compared.
@@ -100,7 +100,7 @@ def frame_entry_keys(summaries: Iterable[Summary]) -> list[str]:
     return [*dict.fromkeys(keys), "sequences", "frames"]
 
 
-def _tasks(summaries: Iterable[Summary]) -> list[str]:
+def _tasks(summaries: Iterable[EvaluationSummary]) -> list[str]:
     """Return the names of the tasks of evaluations, each once."""
     return list(dict.fromkeys(task_of(summary) for summary in summaries))
 
@@ -108,15 +108,15 @@ def _tasks(summaries: Iterable[Summary]) -> list[str]:
 def _frame_keys(task_name: str) -> FrameKeys:
     """Return the keys that tell variants of a task's test frames apart; none without variants."""
     task = find_task(task_name)
-    return task.FRAME_KEYS if defines(task, "FRAME_KEYS") else FrameKeys()
+    return task.FRAME_KEYS if has_part(task, "FRAME_KEYS") else FrameKeys()
 
 
-def task_of(summary: Summary) -> str:
+def task_of(summary: EvaluationSummary) -> str:
     """Return the name of the task of an evaluation."""
     return str(summary.get("task", DEFAULT_TASK))
 
 
-def frame_entries(summary: Summary, keys: Sequence[str] = ()) -> dict[str, Any]:
+def frame_entries(summary: EvaluationSummary, keys: Sequence[str] = ()) -> dict[str, Any]:
     """Return the entries of a summary on its test frames.
 
     Args:
@@ -128,7 +128,7 @@ def frame_entries(summary: Summary, keys: Sequence[str] = ()) -> dict[str, Any]:
     return entries
 
 
-def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
+def frames_note(evaluations: Mapping[str, EvaluationSummary | None]) -> str:
     """Return the warnings of evaluations, and a warning if the runs have different test frames.
 
     Args:
@@ -145,7 +145,7 @@ def frames_note(evaluations: Mapping[str, Summary | None]) -> str:
     return " ".join(note for note in notes if note)
 
 
-def _different_frames_note(summaries: Mapping[str, Summary]) -> str:
+def _different_frames_note(summaries: Mapping[str, EvaluationSummary]) -> str:
     """Return a note on runs that were evaluated on different frames; empty without them."""
     keys = frame_entry_keys(summaries.values())
     frames = pd.DataFrame(
@@ -165,7 +165,7 @@ def _different_frames_note(summaries: Mapping[str, Summary]) -> str:
     )
 
 
-def _different_contents_note(summaries: Mapping[str, Summary]) -> str:
+def _different_contents_note(summaries: Mapping[str, EvaluationSummary]) -> str:
     """Return a note on data sets of one name with different contents; empty without them.
 
     Frames of the same name and number may then differ.
@@ -181,13 +181,13 @@ def _different_contents_note(summaries: Mapping[str, Summary]) -> str:
     return "Data sets of one name differ in contents (dataset_digest): so may the frames."
 
 
-Measured = Mapping[str, Metric]
+MetricColumns = Mapping[str, Metric]
 """Metrics of evaluations by the names of their columns: ``psnr``, ``psnr (vrt)``."""
 
 
-def protocols(summary: Summary) -> dict[str, ProtocolResults]:
+def protocols(summary: EvaluationSummary) -> dict[str, ProtocolResults]:
     """Return the values of an evaluation by protocol, the main one first."""
-    main: dict[str, ProtocolResults] = {summary.get("protocol", OWN_PROTOCOL): summary}
+    main: dict[str, ProtocolResults] = {summary.get("protocol", DEFAULT_PROTOCOL): summary}
     return main | dict(summary.get("other_protocols", {}))
 
 
@@ -197,10 +197,10 @@ def column_name(metric: str, protocol: str) -> str:
     >>> column_name("psnr", "own"), column_name("psnr", "vrt")
     ('psnr', 'psnr (vrt)')
     """
-    return metric if protocol == OWN_PROTOCOL else f"{metric} ({protocol})"
+    return metric if protocol == DEFAULT_PROTOCOL else f"{metric} ({protocol})"
 
 
-def measured_metrics(summaries: Iterable[Summary]) -> Measured:
+def measured_metrics(summaries: Iterable[EvaluationSummary]) -> MetricColumns:
     """Return the metrics of all evaluations, in the order of the task's table."""
     metrics: dict[str, Metric] = {}
     for summary in summaries:
@@ -211,12 +211,14 @@ def measured_metrics(summaries: Iterable[Summary]) -> Measured:
     return metrics
 
 
-def metrics_of_task(summary: Summary) -> Mapping[str, Metric]:
+def metrics_of_task(summary: EvaluationSummary) -> Mapping[str, Metric]:
     """Return the metrics of an evaluation's task."""
     return find_task(task_of(summary)).METRICS
 
 
-def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Measured]:
+def quality_table(
+    groups: Sequence[Sequence[EvaluationSummary]],
+) -> tuple[pd.DataFrame, MetricColumns]:
     """Return the values of evaluations as a table, and their metrics.
 
     Args:
@@ -229,7 +231,9 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
     """
     metrics = measured_metrics(summary for group in groups for summary in group)
     columns = [f"{name} {kind}" for name, metric in metrics.items() for kind in _kinds(metric)]
-    results = {f"{name} {metric.after}": f"{name} {SPREAD}" for name, metric in metrics.items()}
+    results = {
+        f"{name} {metric.result_name}": f"{name} {SPREAD}" for name, metric in metrics.items()
+    }
     rows = []
     for group in groups:
         values = pd.DataFrame(map(_cells, group), columns=columns, dtype="float64")
@@ -245,7 +249,7 @@ def quality_table(groups: Sequence[Sequence[Summary]]) -> tuple[pd.DataFrame, Me
     return table, metrics
 
 
-def _cells(summary: Summary) -> dict[str, float | None]:
+def _cells(summary: EvaluationSummary) -> dict[str, float | None]:
     """Return the values of an evaluation by column."""
     return {
         f"{column_name(name, protocol)} {kind}": values["metrics"].get(name, {}).get(key)
@@ -258,7 +262,7 @@ def _cells(summary: Summary) -> dict[str, float | None]:
 def _kinds(metric: Metric) -> dict[str, str]:
     """Return the ends of a metric's column names, and the summary's keys of their values."""
     kinds = {kind: kind for kind in metric.kinds}
-    return kinds | {STANDARD_ERROR: f"{metric.after}_error"}
+    return kinds | {STANDARD_ERROR: f"{metric.result_name}_error"}
 
 
 def require_equal(
@@ -277,7 +281,7 @@ def require_equal(
     """
     actual_keys = result_settings(run.settings) | {"data set": run.dataset_digest}
     expected_keys = result_settings(expected) | {"data set": reference.dataset_digest}
-    for key, (value, wanted) in unequal(actual_keys, expected_keys).items():
+    for key, (value, wanted) in differing_values(actual_keys, expected_keys).items():
         raise RunError(
             f"run {run.name}: {key} is {value}, expected {wanted}: it may differ from run "
             f"{reference.name} only in {differing}; train both again"
@@ -296,7 +300,7 @@ def require_seeds(runs: Sequence[PublishedRun]) -> None:
         require_equal(run, first, expected, "its seed")
 
 
-def quality_formats(metrics: Measured) -> dict[str, str]:
+def quality_formats(metrics: MetricColumns) -> dict[str, str]:
     """Return the formats of the columns of :func:`quality_table`; a gain has its sign."""
     formats = {}
     for name, metric in metrics.items():
@@ -305,7 +309,7 @@ def quality_formats(metrics: Measured) -> dict[str, str]:
     return formats
 
 
-def quality_note(metrics: Measured) -> str:
+def quality_note(metrics: MetricColumns) -> str:
     """Return an explanation of a table of these metrics."""
     if not metrics:
         return ""

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from vrtspike.analysis.comparisons.quality_tables import require_distinct_names
-from vrtspike.analysis.evaluation_files import chosen_on
+from vrtspike.analysis.evaluation_files import chosen_on_warning
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import Metric, find_task
@@ -60,9 +60,9 @@ def write_sweep(
     if shown:
         best_last = not shown[0].larger_is_better
         table = table.sort_values(shown[0].name, ascending=best_last, kind="stable")
-    test_validations = [text for run, _ in runs if (text := run.settings.test_validation)]
+    test_validations = [text for run, _ in runs if (text := run.settings.validation_on_test_key)]
     if test_validations:
-        table = table.assign(note=chosen_on("the test split", test_validations[0]))
+        table = table.assign(note=chosen_on_warning("the test split", test_validations[0]))
     formats = {metric.name: metric.format for metric in shown}
     formats |= {f"{name} spread": spec for name, spec in formats.items()} | {"parameters": ","}
     write_tables(output, f"Sweep {title}", NOTE, [Table(table, formats=formats)])

@@ -13,7 +13,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from vrtspike.commands.doctor.check import Check
-from vrtspike.deblurring.advice.hardware import GpuKind
+from vrtspike.deblurring.advice.hardware import MachineGpus
 from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
 
@@ -63,7 +63,7 @@ def multiplies_exactly(device: str) -> bool:
     return float((ones @ ones).sum()) == 64.0**3
 
 
-def torch_checks(gpu: GpuKind | None) -> Iterator[Check]:
+def torch_checks(gpu: MachineGpus | None) -> Iterator[Check]:
     """Check PyTorch, the driver and the GPUs.
 
     Args:

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from vrtspike.commands.doctor.check import Check, CheckState, without_advice
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import Task, defines, find_task
-from vrtspike.config.workflow import Workflow
-from vrtspike.config.workflow_loading import read_workflow
+from vrtspike.config.tasks import Task, find_task, has_part
+from vrtspike.config.workflow import WorkflowConfig
+from vrtspike.config.workflow_loading import load_project_config
 from vrtspike.data.data_size import GB
 from vrtspike.data.data_source import DataSource
 from vrtspike.deblurring.advice.resources import PresetData, find_data
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.backbone_weights import PUBLISHED, require_published_digest
 from vrtspike.io.locks import lock_file
 from vrtspike.runs.file_names import WEIGHTS
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import RunError, UserError, named_faults
 from vrtspike.system.user_environment import free_bytes, nearest_existing
 
@@ -39,9 +39,9 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
         checks, and titles before groups of checks.
     """
     try:
-        workflow = read_workflow(configfiles, overrides)
+        workflow = load_project_config(configfiles, overrides)
         deblurring = DeblurringConfig(workflow)
-        presets = {name: workflow.preset(name) for name in workflow.settings.PRESETS}
+        presets = {name: workflow.settings_of(name) for name in workflow.settings.PRESETS}
         users = _users_of_datasets(deblurring, presets)
     except UserError as error:
         cure = "fix it; config/README.md has all keys"
@@ -63,27 +63,27 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
         yield data_check(data[dataset], with_spikes)
     for name, settings in presets.items():
         task = find_task(settings.TASK)
-        if defines(task, "prepare"):
+        if has_part(task, "prepare"):
             yield raw_files_check(name, task, settings)
     yield from weight_checks(workflow)
 
 
 def _users_of_datasets(
     deblurring: DeblurringConfig, presets: Mapping[str, RunSettings]
-) -> dict[DataSource, dict[str, Settings]]:
+) -> dict[DataSource, dict[str, DeblurringSettings]]:
     """Return the presets of each data set of deblurring, by name."""
-    users: dict[DataSource, dict[str, Settings]] = {}
+    users: dict[DataSource, dict[str, DeblurringSettings]] = {}
     for name, settings in presets.items():
-        if isinstance(settings, Settings):
+        if isinstance(settings, DeblurringSettings):
             users.setdefault(deblurring.data_source(name), {})[name] = settings
     return users
 
 
-def _missing_bytes(data: PresetData, users: Mapping[str, Settings]) -> int:
+def _missing_bytes(data: PresetData, users: Mapping[str, DeblurringSettings]) -> int:
     """Return the bytes of stores that are still to be written for the presets of a data set."""
     if data.missing is not None:
         return 0
-    stores = {StoreOptions.of(settings.DATA) for settings in users.values()}
+    stores = {StoreOptions.from_settings(settings.DATA) for settings in users.values()}
     return sum(data.missing_bytes(options) for options in stores)
 
 
@@ -157,10 +157,10 @@ def data_check(data: PresetData, with_spikes: Sequence[str]) -> Check:
     return Check(name, "ok", detail)
 
 
-def weight_checks(workflow: Workflow) -> Iterator[Check]:
+def weight_checks(workflow: WorkflowConfig) -> Iterator[Check]:
     """Check the files of weights that the presets in PRESETS read."""
     files: dict[Path, str] = {}
-    for settings in map(workflow.preset, workflow.settings.PRESETS):
+    for settings in map(workflow.settings_of, workflow.settings.PRESETS):
         task = find_task(settings.TASK)
         weights = task.training_weights(settings) | task.evaluation_weights(settings)
         for key, path in weights.items():

@@ -153,7 +153,7 @@ def calibrate_camera(
     gray: NDArray[np.float32] = np.stack(frames).mean(axis=0, dtype=np.float32)
     steps = min(MAX_STATIC_STEPS, count_steps(spike_file, *sensor.size))
     spikes = sensor.read(spike_file, count=steps)
-    rate = spikes.picture() / np.float32(steps)
+    rate = spikes.count_image() / np.float32(steps)
     homography = find_homography(gray, rate)
     unregistered = shrink(
         warp_to_sensor(gray, scaling(gray.shape, rate.shape), rate.shape), *rate.shape
@@ -229,8 +229,8 @@ def _movement(spikes: PackedSpikes, frames: Sequence[NDArray[np.uint8]]) -> floa
     """
     distances = []
     half = len(spikes) // 2
-    first = spikes.picture(0, half)
-    second = spikes.picture(len(spikes) - half)
+    first = spikes.count_image(0, half)
+    second = spikes.count_image(len(spikes) - half)
     if first.mean() >= MIN_SPIKES:
         distances.append(displacement(first, second))
     half = len(frames) // 2

@@ -20,8 +20,8 @@ from vrtspike.data.manifests import (
     recorded_exposure,
 )
 from vrtspike.data.voxels.bins import bin_edges
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.manifests import read_manifest
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, first_few, list_faults, named_faults
 
 

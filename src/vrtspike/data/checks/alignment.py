@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from vrtspike.data.checks.similarity import PEAK_RADIUS, band_pass, correlation, find_peak
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
-from vrtspike.data.raw.spikes import frame_scale
+from vrtspike.data.raw.spikes import size_ratio
 from vrtspike.io.images import shrink
 
 WINDOW = 9
@@ -148,7 +148,7 @@ def align(
     Args:
         spikes: (T, h, w) of 0 and 1, packed or as an array uint8 (see
             :func:`~vrtspike.data.raw.spikes.read_spikes`).
-        gray: grey frame (H, W), see :func:`~vrtspike.data.raw.spikes.frame_scale`;
+        gray: grey frame (H, W), see :func:`~vrtspike.data.raw.spikes.size_ratio`;
             values 0 to 255; the blurry frame with ``blurry``.
         blurry: compare with the mean of the whole exposure instead of single instants; the centre
             then has no meaning.
@@ -191,7 +191,7 @@ def _likeness_of_reversed_halves(
         return 0.0
     # Inverting the lowest two bits of their numbers reverses each four columns.
     columns = np.arange(spikes.columns) ^ REVERSE_NIBBLES
-    reversed_picture = spikes.picture(start, start + window)[:, columns]
+    reversed_picture = spikes.count_image(start, start + window)[:, columns]
     return correlation(band_pass(reversed_picture), reference)
 
 
@@ -245,14 +245,14 @@ def _window(spikes: PackedSpikes) -> int:
 
 def _likeness(spikes: PackedSpikes, start: int, window: int, image: NDArray[np.float32]) -> float:
     """Return the correlation of the mean of a window with a band-passed picture of any size."""
-    mean = shrink(spikes.picture(start, start + window), *image.shape)
+    mean = shrink(spikes.count_image(start, start + window), *image.shape)
     return correlation(band_pass(mean), image)
 
 
 def _picture(spikes: PackedSpikes, gray: NDArray[np.generic]) -> NDArray[np.float32]:
     """Return the frame at the sensor's size, from 0 to 1."""
     _, height, width = spikes.shape
-    frame_scale((gray.shape[0], gray.shape[1]), (height, width))
+    size_ratio((gray.shape[0], gray.shape[1]), (height, width))
     return shrink(gray, height, width).astype(np.float32) / np.float32(255)
 
 
@@ -262,14 +262,14 @@ def _search(
     """Return the place and correlation of the most similar window, and the lowest correlation.
 
     For large sensors, the search is done on a sample: windows begin at every third step, and
-    pictures have every n-th row (``PackedSpikes.sampled``), with n columns averaged. The returned
-    correlations are those of whole pictures.
+    pictures have every n-th row (``PackedSpikes.subsampled``), with n columns averaged. The
+    returned correlations are those of whole pictures.
     """
-    sampled = spikes.sampled
-    row_step = spikes.row_step
-    columns = max(1, sampled.columns // row_step)
-    small = band_pass(shrink(picture[::row_step], sampled.shape[1], columns))
-    stride = 1 if row_step == 1 else max(1, window // 3)
+    sampled = spikes.subsampled
+    row_stride = spikes.row_stride
+    columns = max(1, sampled.columns // row_stride)
+    small = band_pass(shrink(picture[::row_stride], sampled.shape[1], columns))
+    stride = 1 if row_stride == 1 else max(1, window // 3)
     starts = range(0, len(spikes) - window + 1, stride)
     curve = np.array([_likeness(sampled, start, window, small) for start in starts])
     peak, _ = find_peak(curve, max(1, PEAK_RADIUS // stride))
@@ -332,7 +332,7 @@ def _best_shift(
     columns = width // MAX_SHIFT_PARTS
     inner = reference[rows : height - rows, columns : width - columns]
     start = (len(spikes) - window) // 2
-    picture = band_pass(spikes.picture(start, start + window))
+    picture = band_pass(spikes.count_image(start, start + window))
     likeness = cv2.matchTemplate(picture, inner, cv2.TM_CCORR_NORMED)
     down, right = divmod(int(likeness.argmax()), likeness.shape[1])
     description = (

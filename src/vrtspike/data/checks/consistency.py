@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from vrtspike.data.checks.frame_views import FrameView, Gray, PictureView, SpikeView
+from vrtspike.data.checks.frame_views import FrameSummary, Gray, ImageSummary, SpikeSummary
 from vrtspike.data.checks.levels import MAX_FLAT, LevelComparison
 from vrtspike.data.checks.similarity import correlation
 
@@ -60,7 +60,7 @@ class Consistency:
     """The comparison of a sequence's frames, given in order; three are held at a time."""
 
     def __init__(self) -> None:
-        self._window: deque[FrameView | None] = deque([None, None], maxlen=3)
+        self._window: deque[FrameSummary | None] = deque([None, None], maxlen=3)
         """The previous frame, the one that is compared, and the next."""
         self._contents: dict[tuple[str, str], tuple[str, str]] = {}
         """Path of the first file and its partner, by kind and digest."""
@@ -68,7 +68,7 @@ class Consistency:
         """Faults by kind."""
         self._levels = LevelComparison()
 
-    def add(self, view: FrameView) -> None:
+    def add(self, view: FrameSummary) -> None:
         """Add the next frame."""
         blur, sharp, spikes = view
         self._report_copy("sharp frames", blur, sharp.digest)
@@ -89,7 +89,7 @@ class Consistency:
         return [_summary(faults) for faults in self._faults.values()]
 
     def _report_flat(
-        self, picture: PictureView, partner: PictureView, spikes: SpikeView | None
+        self, picture: ImageSummary, partner: ImageSummary, spikes: SpikeSummary | None
     ) -> None:
         """Report a picture of one colour whose spikes or partner show a scene."""
         if picture.contrast > MAX_FLAT:
@@ -122,7 +122,7 @@ class Consistency:
         elif contrast is not None and not self._faults:
             self._faults["levels"].append(contrast)
 
-    def _report_copy(self, partners: str, view: PictureView | SpikeView, partner: str) -> None:
+    def _report_copy(self, partners: str, view: ImageSummary | SpikeSummary, partner: str) -> None:
         """Report contents that occur twice with different partners."""
         path, first_partner = self._contents.setdefault(
             (partners, view.digest), (view.path, partner)
@@ -133,7 +133,7 @@ class Consistency:
                 "ones: one was copied over the other; put the original back"
             )
 
-    def _advance(self, following: FrameView | None) -> None:
+    def _advance(self, following: FrameSummary | None) -> None:
         """Compare the last frame with its neighbours, once the following one is known."""
         self._window.append(following)
         previous, view, _ = self._window
@@ -150,7 +150,7 @@ class Consistency:
         self._compare_pictures(blur, sharp, neighbors, min_likeness)
 
     def _spikes_fit(
-        self, blur: PictureView, spikes: SpikeView | None, neighbors: Sequence[FrameView]
+        self, blur: ImageSummary, spikes: SpikeSummary | None, neighbors: Sequence[FrameSummary]
     ) -> bool:
         """Compare a blurry frame with its spikes and those of its neighbours.
 
@@ -170,9 +170,9 @@ class Consistency:
 
     def _compare_pictures(
         self,
-        blur: PictureView,
-        sharp: PictureView,
-        neighbors: Sequence[FrameView],
+        blur: ImageSummary,
+        sharp: ImageSummary,
+        neighbors: Sequence[FrameSummary],
         min_likeness: float,
     ) -> None:
         """Compare a blurry frame with its sharp frame and those of its neighbours."""
@@ -238,7 +238,7 @@ class Consistency:
         return fits and not has_better
 
     def _report_reversal(
-        self, spikes: SpikeView, previous: FrameView | None, following: FrameView | None
+        self, spikes: SpikeSummary, previous: FrameSummary | None, following: FrameSummary | None
     ) -> None:
         """Report an exposure in which time runs backwards.
 

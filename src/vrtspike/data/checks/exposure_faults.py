@@ -112,7 +112,7 @@ def _offset_tolerance(offsets: Sequence[float], correlation: float, steps: int) 
     return float(min(tolerance, CENTER_PRECISION + uncertainty))
 
 
-class OtherLength(NamedTuple):
+class AlternativeLength(NamedTuple):
     """The match of another window of spikes with a blurry frame.
 
     Attributes:
@@ -147,7 +147,7 @@ def widening(start: int, steps: int, total: int) -> int:
 
 def compare_lengths(
     spikes: PackedSpikes, blur: NDArray[np.uint8], sides: Sequence[PackedSpikes] = ()
-) -> list[OtherLength]:
+) -> list[AlternativeLength]:
     """Compare a blurry frame with the spikes of its exposure, of half of it and of more.
 
     Args:
@@ -159,14 +159,14 @@ def compare_lengths(
         the shorter and the longer window, without those that cannot be judged.
     """
     steps, height, width = spikes.shape
-    step = spikes.row_step
+    step = spikes.row_stride
     size = (len(range(0, height, step)), max(1, width // step))
     picture = shrink(blur, height, width)[::step]
     reference = band_pass(shrink(picture, *size).astype(np.float32) / np.float32(255))
     quarter = steps // 4
-    sampled = spikes.sampled
-    inner = sampled.picture(quarter, steps - quarter)
-    whole = inner + sampled.picture(0, quarter) + sampled.picture(steps - quarter)
+    sampled = spikes.subsampled
+    inner = sampled.count_image(quarter, steps - quarter)
+    whole = inner + sampled.count_image(0, quarter) + sampled.count_image(steps - quarter)
     exposure = band_pass(shrink(whole, *size))
     likeness = correlation(exposure, reference)
     contrast = float(exposure.std())
@@ -175,18 +175,18 @@ def compare_lengths(
     noise = COUNTING_NOISE / contrast**2
     windows = [(inner, steps - 2 * quarter)]
     if sides:
-        wider = sum((side.sampled.picture() for side in sides), start=whole)
+        wider = sum((side.subsampled.count_image() for side in sides), start=whole)
         windows.append((wider, steps + sum(map(len, sides))))
     lengths = []
     for window, count in windows:
         other_likeness = correlation(band_pass(shrink(window, *size)), reference)
         if max(other_likeness, likeness) >= MIN_LIKENESS:
             lead = other_likeness - likeness - noise
-            lengths.append(OtherLength(count, other_likeness, lead, steps, likeness))
+            lengths.append(AlternativeLength(count, other_likeness, lead, steps, likeness))
     return lengths
 
 
-def length_faults(location: str, lengths: Sequence[OtherLength]) -> list[str]:
+def length_faults(location: str, lengths: Sequence[AlternativeLength]) -> list[str]:
     """Return faults of the length of a sequence's exposures, at most one.
 
     Args:

@@ -34,7 +34,7 @@ _BOX = 11
 Gray = NDArray[np.float32]
 
 
-class PictureView(NamedTuple):
+class ImageSummary(NamedTuple):
     """Summary of a blurry or a sharp frame.
 
     Attributes:
@@ -64,7 +64,7 @@ class PictureView(NamedTuple):
     thumbnail: NDArray[np.uint8]
 
 
-class SpikeView(NamedTuple):
+class SpikeSummary(NamedTuple):
     """Summary of the spikes of an exposure; pictures are band-passed, at sensor size.
 
     Attributes:
@@ -93,12 +93,12 @@ class SpikeView(NamedTuple):
     last: Gray
 
 
-class FrameView(NamedTuple):
+class FrameSummary(NamedTuple):
     """Summary of a frame: its blurry and sharp pictures and its spikes."""
 
-    blur: PictureView
-    sharp: PictureView
-    spikes: SpikeView | None = None
+    blur: ImageSummary
+    sharp: ImageSummary
+    spikes: SpikeSummary | None = None
 
 
 def to_gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -106,7 +106,7 @@ def to_gray(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), np.uint8)
 
 
-def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
+def summarize_image(path: str, picture: NDArray[np.uint8]) -> ImageSummary:
     """Summarise a frame.
 
     Args:
@@ -128,7 +128,7 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
         coarse -= cv2.blur(coarse, (_BOX, _BOX))
     else:
         coarse -= coarse.mean()
-    return PictureView(
+    return ImageSummary(
         path=path,
         digest=_digest(gray),
         coarse=coarse,
@@ -142,7 +142,7 @@ def view_picture(path: str, picture: NDArray[np.uint8]) -> PictureView:
     )
 
 
-def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> SpikeView:
+def summarize_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> SpikeSummary:
     """Summarise the spikes of an exposure.
 
     Args:
@@ -152,18 +152,18 @@ def view_spikes(path: str, spikes: PackedSpikes, blur: NDArray[np.uint8]) -> Spi
     """
     steps, height, width = spikes.shape
     third = steps // 3
-    first = spikes.picture(0, third)
-    last = spikes.picture(steps - third)
-    summed = first + spikes.picture(third, steps - third) + last
+    first = spikes.count_image(0, third)
+    last = spikes.count_image(steps - third)
+    summed = first + spikes.count_image(third, steps - third) + last
     mean = band_pass(summed)
     picture = band_pass(shrink(blur, height, width).astype(np.float32) / np.float32(255))
     # The mean of more steps is less noisy than that of the window which MIN_TEXTURE is for.
     min_contrast = min(MIN_TEXTURE, _min_texture(steps))
     is_large = min(height, width) >= MIN_SIDE
     scene = float(mean.std()) / steps
-    return SpikeView(
+    return SpikeSummary(
         path=path,
-        digest=_digest(spikes.sampled.rows),
+        digest=_digest(spikes.subsampled.rows),
         total=round(summed.sum(dtype=np.float64)),
         assessable=float(picture.std()) >= min_contrast and is_large,
         blur=picture,

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from vrtspike.data.checks.alignment import align, mismatch
 from vrtspike.data.checks.consistency import Consistency
 from vrtspike.data.checks.exposure_faults import (
-    OtherLength,
+    AlternativeLength,
     compare_lengths,
     length_faults,
     time_faults,
     widening,
 )
 from vrtspike.data.checks.frame_views import (
-    FrameView,
-    SpikeView,
+    FrameSummary,
+    SpikeSummary,
+    summarize_image,
+    summarize_spikes,
     to_gray,
-    view_picture,
-    view_spikes,
 )
 from vrtspike.data.checks.step_order import order_fault
 from vrtspike.data.manifests import (
@@ -42,7 +42,7 @@ from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import LAYOUTS, frame_faults
 from vrtspike.data.raw.numbering import frame_order
 from vrtspike.data.raw.recordings import Recording, find_recordings, sequence_sensor
-from vrtspike.data.raw.spikes import Sensor, frame_scale
+from vrtspike.data.raw.spikes import Sensor, size_ratio
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import file_entry
 from vrtspike.system.errors import DataError
@@ -114,7 +114,7 @@ class _Checks:
         self._consistency = Consistency()
         self._shifted: list[str] = []
         """Faults of exposures that are shifted in space."""
-        self._lengths: list[OtherLength] = []
+        self._lengths: list[AlternativeLength] = []
         """Other lengths of the exposures in which something moves."""
 
     @contextlib.contextmanager
@@ -186,7 +186,7 @@ class _Checks:
         """
         files = self.files
         sensor = sequence_sensor(self.root, files, frame, spike_size)
-        frame_scale(frame, sensor.area.size)
+        size_ratio(frame, sensor.area.size)
         self.sensor = sensor
         recordings, faults = find_recordings(
             self.root,
@@ -216,8 +216,8 @@ class _Checks:
         sharp = self._read_picture(sharp_path)
         if blur is None or sharp is None or (self.files.has_spikes and recording is None):
             return
-        blur_view = view_picture(str(self.root / blur_path), blur)
-        sharp_view = view_picture(str(self.root / sharp_path), sharp)
+        blur_view = summarize_image(str(self.root / blur_path), blur)
+        sharp_view = summarize_image(str(self.root / sharp_path), sharp)
         entry = None
         spike_view = None
         fault = None
@@ -239,7 +239,7 @@ class _Checks:
         if fault:
             self.faults.append(fault)
         else:
-            self._consistency.add(FrameView(blur_view, sharp_view, spike_view))
+            self._consistency.add(FrameSummary(blur_view, sharp_view, spike_view))
 
     def _check_spikes(
         self,
@@ -249,7 +249,7 @@ class _Checks:
         blur: NDArray[np.uint8],
         sharp: NDArray[np.uint8],
         sharp_path: str,
-    ) -> tuple[SpikesEntry, SpikeView, str | None]:
+    ) -> tuple[SpikesEntry, SpikeSummary, str | None]:
         """Compare the spikes of a frame with its pictures.
 
         Args:
@@ -275,7 +275,7 @@ class _Checks:
         spikes = sensor.read(file, exposure.start, exposure.steps)
         blur_gray = to_gray(blur)
         alignment = align(spikes, to_gray(sharp))
-        view = view_spikes(location, spikes, blur_gray)
+        view = summarize_spikes(location, spikes, blur_gray)
         fault = mismatch(alignment, location, sharp_path, spikes.shape[1:])
         if fault and alignment.is_moved:
             self._shifted.append(fault)

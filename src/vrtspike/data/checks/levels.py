@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.checks.frame_views import Gray, PictureView
+from vrtspike.data.checks.frame_views import Gray, ImageSummary
 from vrtspike.data.checks.similarity import correlation
 
 MAX_FLAT = 1.0
@@ -52,7 +52,7 @@ class LevelComparison:
         self._spreads: list[Gray] = []
         self._color_shares: list[float] = []
 
-    def add(self, blur: PictureView, sharp: PictureView) -> str | None:
+    def add(self, blur: ImageSummary, sharp: ImageSummary) -> str | None:
         """Add a pair of frames.
 
         Returns:
@@ -115,7 +115,7 @@ class LevelComparison:
         return f"median of {len(self._level_differences)} frames"
 
 
-def _order_fault(blur: PictureView, sharp: PictureView) -> str | None:
+def _order_fault(blur: ImageSummary, sharp: ImageSummary) -> str | None:
     """Return the fault of a pair whose channels are in another order."""
     likeness = correlation(blur.colors, sharp.colors)
     if likeness >= MAX_UNLIKE_COLORS:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings.stores import StoreOptions
 
 
 class GateOptions(BaseModel, frozen=True, extra="forbid"):

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 
 FINE_SIGMA = 1.0
 """Standard deviation of the Gaussian that removes the noise of single pixels."""
@@ -22,7 +22,7 @@ def band_pass(image: NDArray[np.float32]) -> NDArray[np.float32]:
     height, width = image.shape
     fine = cv2.GaussianBlur(image, (0, 0), FINE_SIGMA)
     # At half the size two boxes approximate a Gaussian of sigma 9: 4 (side^2 - 1) / 12 each.
-    half_size = (divide_up(width, 2), divide_up(height, 2))
+    half_size = (ceil_div(width, 2), ceil_div(height, 2))
     half = cv2.resize(fine, half_size, interpolation=cv2.INTER_AREA)
     coarse = cv2.blur(cv2.blur(half, (_BOX, _BOX)), (_BOX, _BOX))
     return np.asarray(cv2.subtract(fine, cv2.resize(coarse, (width, height))), np.float32)

@@ -24,8 +24,8 @@ def disorder(spikes: PackedSpikes) -> float | None:
     None if there are too few spikes.
     """
     steps = len(spikes)
-    rows = spikes.sampled.rows
-    count = spikes.sampled.picture().astype(np.int64)
+    rows = spikes.subsampled.rows
+    count = spikes.subsampled.count_image().astype(np.int64)
     pairs = int.from_bytes((rows[1:] & rows[:-1]).tobytes()).bit_count()
     by_chance = float((count * (count - 1)).sum()) / steps
     # Even a regular pixel must repeat itself when it fires in more than half of all steps.

@@ -8,7 +8,7 @@ import torch
 
 from vrtspike.data.clips.neighbors import fill_absent_neighbors
 from vrtspike.data.clips.samples import BinnedSpikes, Sample
-from vrtspike.data.voxels.normalization import Statistics, normalize_counts
+from vrtspike.data.voxels.normalization import VoxelStatistics, normalize_counts
 
 
 @dataclass
@@ -38,7 +38,7 @@ class ClipBatch:
 
 
 def prepare_batch(
-    batch: Sample, statistics: Statistics | None, device: torch.device | str
+    batch: Sample, statistics: VoxelStatistics | None, device: torch.device | str
 ) -> ClipBatch:
     """Move a batch to the device as integers and convert it there.
 
@@ -56,7 +56,7 @@ def prepare_batch(
 def model_inputs(
     blur: torch.Tensor,
     spikes: BinnedSpikes | None,
-    statistics: Statistics | None,
+    statistics: VoxelStatistics | None,
     device: torch.device | str,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Move the frames and spikes of a batch to the device as they were read and convert them there.

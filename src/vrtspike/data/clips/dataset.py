@@ -28,13 +28,13 @@ from vrtspike.data.clips.samples import (
     read_clip,
     stack_samples,
 )
-from vrtspike.data.store.layout import StoreLayout
-from vrtspike.data.store.reading import Store, cache_use
-from vrtspike.monitoring.cache_use import CacheUse
+from vrtspike.data.store.layout import StoreContents
+from vrtspike.data.store.reading import Store, cache_stats
+from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.system.errors import ConfigError, DataError, list_faults
 
 if TYPE_CHECKING:
-    from vrtspike.settings.data import DataSettings
+    from vrtspike.deblurring_settings.data import DataSettings
 
 
 class ClipDataset(Dataset[Sample]):
@@ -113,7 +113,7 @@ class ClipDataset(Dataset[Sample]):
         """Sequence (``<split>/<sequence>``) and first frame of each clip."""
 
     @property
-    def layouts(self) -> dict[str, StoreLayout]:
+    def layouts(self) -> dict[str, StoreContents]:
         """Layout of each sequence by its name, ``<split>/<sequence>``."""
         return {name: store.layout for name, store in self._stores.items()}
 
@@ -143,9 +143,9 @@ class ClipDataset(Dataset[Sample]):
             samples = [change_ratio(sample, change) for sample in samples]
         return stack_samples(samples)
 
-    def cache_use(self) -> CacheUse | None:
+    def cache_stats(self) -> CacheStats | None:
         """Return the cache counters of this process; None without a cache."""
-        return cache_use(self._cache_bytes) if self._cache_bytes else None
+        return cache_stats(self._cache_bytes) if self._cache_bytes else None
 
     def _random(self, index: int) -> np.random.Generator:
         """Return the generator of all draws of a clip."""
@@ -180,7 +180,7 @@ class ClipDataset(Dataset[Sample]):
             sample = sample._replace(spikes=spikes)
         return sample
 
-    def _crop(self, layout: StoreLayout, random: np.random.Generator) -> tuple[slice, slice]:
+    def _crop(self, layout: StoreContents, random: np.random.Generator) -> tuple[slice, slice]:
         """Return rows and columns of a crop: drawn for training, else the middle of the frame."""
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
         # Crops begin on whole pixels of frame and sensor.
@@ -228,7 +228,7 @@ def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
     return sorted({*range(0, last, step), last})
 
 
-def _require_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Sequence[int]) -> None:
+def _require_sizes(layouts: Mapping[str, StoreContents], length: int, crops: Sequence[int]) -> None:
     """Reject sequences that are too short or too small, or whose ratio does not suit the crops.
 
     Raises:
@@ -255,7 +255,7 @@ def _require_sizes(layouts: Mapping[str, StoreLayout], length: int, crops: Seque
         raise DataError(list_faults(title, faults, advice))
 
 
-def _require_halves(layouts: Mapping[str, StoreLayout], crops: Sequence[int]) -> None:
+def _require_halves(layouts: Mapping[str, StoreContents], crops: Sequence[int]) -> None:
     """Reject crops that a sensor of half the size cannot see.
 
     Raises:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.clips.requirements import require_sequences_to_hold_out, require_spikes
 from vrtspike.data.manifests import DATASET
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.manifests import read_manifest
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from vrtspike.settings.data import DataSettings
-    from vrtspike.settings.schema import Settings
+    from vrtspike.deblurring_settings.data import DataSettings
+    from vrtspike.deblurring_settings.schema import DeblurringSettings
 
 HELD_OUT = "train, held out"
 """Split of the sequences that are held out for validation, apart from the test split."""
@@ -64,7 +64,7 @@ class DatasetManifest:
     stores: StoreOptions
     blur_dir: str
     digest: str
-    statistics: Statistics | None
+    statistics: VoxelStatistics | None
     sequences: tuple[SequenceEntry, ...]
     overlaps: Mapping[str, str] = field(default_factory=dict)
     held_out: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class DatasetManifest:
         Raises:
             ConfigError: naming the key.
         """
-        wanted = StoreOptions.of(settings).by_key
+        wanted = StoreOptions.from_settings(settings).by_key
         for key, built in self.stores.by_key.items():
             self._require_equal(key, built, wanted[key])
 
@@ -125,7 +125,7 @@ class DatasetManifest:
             raise DataError(f"{self.path}: no split {name!r}; there are: {names}")
         return entries
 
-    def statistics_for(self, settings: DataSettings) -> Statistics | None:
+    def statistics_for(self, settings: DataSettings) -> VoxelStatistics | None:
         """Return the statistics to normalise with: DATA.NORM if given, else the training split's.
 
         None in a data set without spikes.
@@ -134,7 +134,7 @@ class DatasetManifest:
         std = settings.NORM.STD
         if self.statistics is None or mean is None or std is None:
             return self.statistics
-        return Statistics(mean, std, 0)
+        return VoxelStatistics(mean, std, 0)
 
 
 def load_dataset(path: str | Path) -> DatasetManifest:
@@ -157,17 +157,17 @@ def load_dataset(path: str | Path) -> DatasetManifest:
     return DatasetManifest(
         path=path,
         name=contents["dataset"],
-        stores=StoreOptions.stored(contents),
+        stores=StoreOptions.from_manifest(contents),
         blur_dir=contents["blur_dir"],
         digest=contents["digest"],
-        statistics=Statistics(**statistics) if statistics is not None else None,
+        statistics=VoxelStatistics(**statistics) if statistics is not None else None,
         sequences=tuple(sequences),
         overlaps=contents["overlaps"],
         held_out=tuple(contents["held_out"]),
     )
 
 
-def load_fitting_dataset(path: str | Path, settings: Settings) -> DatasetManifest:
+def load_fitting_dataset(path: str | Path, settings: DeblurringSettings) -> DatasetManifest:
     """Read the manifest of a data set for a trained model.
 
     Raises:

@@ -8,20 +8,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vrtspike.data.clips.recording_limits import store_limits
+from vrtspike.data.clips.recording_limits import limits_of_store
 from vrtspike.data.manifests import (
     DATASET,
     STORE,
     Acceptance,
     DatasetContents,
     StatisticsEntry,
-    StoredSequence,
+    StoredSequenceEntry,
     StoreManifest,
 )
 from vrtspike.data.voxels.normalization import histogram_statistics
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import read_manifest
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 
 
@@ -76,13 +76,13 @@ def merge_dataset(
     if not trained:
         raise DataError(f"{stores}: no sequence of the training split {train_split!r}")
     _require_one_kind(stores, manifests)
-    splits: dict[str, list[StoredSequence]] = {}
+    splits: dict[str, list[StoredSequenceEntry]] = {}
     for _, store in sorted(manifests.items()):
-        entry: StoredSequence = {
+        entry: StoredSequenceEntry = {
             "sequence": store["sequence"],
             "frames": len(store["frames"]),
             "gain": store["gain"],
-            "limits": store_limits(store),
+            "limits": limits_of_store(store),
         }
         splits.setdefault(store["split"], []).append(entry)
     first = trained[0]
@@ -94,7 +94,7 @@ def merge_dataset(
             histograms.append((store["gain"], store["histogram"]))
         merged = histogram_statistics(histograms)
         statistics = {"mean": merged.mean, "std": merged.std, "count": merged.count}
-    options = StoreOptions.stored(first)
+    options = StoreOptions.from_manifest(first)
     covered = {
         "blur_dir": first["blur_dir"],
         "statistics": statistics,
@@ -123,7 +123,7 @@ def _require_one_kind(folder: Path, manifests: Mapping[str, StoreManifest]) -> N
     kinds: dict[str, str] = {}
     for name, store in sorted(manifests.items()):
         spikes = "no spikes" if store["spike_size"] is None else "spikes"
-        options = StoreOptions.stored(store)
+        options = StoreOptions.from_manifest(store)
         keys = ", ".join(f"{key} {value}" for key, value in options.by_key.items())
         kind = f"{keys}, {store['blur_dir']}, {spikes}"
         kinds.setdefault(kind, f"{name}: {kind}")

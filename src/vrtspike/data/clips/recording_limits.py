@@ -11,7 +11,7 @@ import numpy as np
 from vrtspike.data.manifests import StoreManifest
 
 if TYPE_CHECKING:
-    from vrtspike.settings.data import DataSettings
+    from vrtspike.deblurring_settings.data import DataSettings
 
 MAX_THRESHOLD = 3.0
 """Largest factor of the sensor's threshold in clips that DATA.THRESHOLD_AUGMENT chooses."""
@@ -59,7 +59,7 @@ class RecordingLimits:
         return cls(**ranges)
 
 
-def store_limits(store: StoreManifest) -> dict[str, list[float]] | None:
+def limits_of_store(store: StoreManifest) -> dict[str, list[float]] | None:
     """Return the ranges of one sequence from its store's manifest; None without spikes."""
     if store["spike_size"] is None:
         return None

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from vrtspike.system.errors import ConfigError
 
 if TYPE_CHECKING:
-    from vrtspike.settings import Settings
-    from vrtspike.settings.data import DataSettings
+    from vrtspike.deblurring_settings import DeblurringSettings
+    from vrtspike.deblurring_settings.data import DataSettings
 
 
-def largest_crop(settings: Settings) -> int:
+def largest_crop(settings: DeblurringSettings) -> int:
     """Return the side of a preset's largest training crops in pixels, over all phases."""
     phases = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE]
     return max(phases, default=settings.DATA.CROP_SIZE)
 
 
-def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
+def crop_sizes(presets: Iterable[DeblurringSettings]) -> dict[str, int]:
     """Return the smallest frame side that suffices for one of the presets on a data set, by split.
 
     Training needs its largest crops, validation DATA.CROP_SIZE. Evaluation takes whole frames of
@@ -32,7 +32,7 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
     for settings in presets:
         data = settings.DATA
         required = {data.TEST_SPLIT: 1, data.TRAIN_SPLIT: 1}
-        if settings.untrained_weights is None:
+        if settings.unchanged_weights is None:
             validated = data.TEST_SPLIT if data.VALIDATION == "test" else data.TRAIN_SPLIT
             required[validated] = data.CROP_SIZE
             required[data.TRAIN_SPLIT] = max(largest_crop(settings), required[data.TRAIN_SPLIT])
@@ -42,7 +42,10 @@ def crop_sizes(presets: Iterable[Settings]) -> dict[str, int]:
 
 
 def require_spikes(
-    dataset_name: str, has_spikes: bool, settings: Settings, other_roots: Sequence[Path] = ()
+    dataset_name: str,
+    has_spikes: bool,
+    settings: DeblurringSettings,
+    other_roots: Sequence[Path] = (),
 ) -> None:
     """Reject a model with spikes for a data set without.
 

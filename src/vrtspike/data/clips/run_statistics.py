@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, load_dataset
 from vrtspike.data.clips.recording_limits import RecordingLimits, training_limits
-from vrtspike.data.voxels.normalization import Statistics
+from vrtspike.data.voxels.normalization import VoxelStatistics
 from vrtspike.io.files import read_json
 from vrtspike.runs.file_names import STATISTICS
 from vrtspike.runs.named_models import pretrained_file
 from vrtspike.system.errors import RunError
 
 if TYPE_CHECKING:
-    from vrtspike.settings.schema import Settings
+    from vrtspike.deblurring_settings.schema import DeblurringSettings
 
 
-def run_statistics(settings: Settings, manifest_path: Path) -> dict[str, Any]:
+def run_statistics(settings: DeblurringSettings, manifest_path: Path) -> dict[str, Any]:
     """Return the statistics file of a run: JSON values.
 
     The file holds mean, standard deviation and count of the voxels (:func:`training_statistics`;
@@ -32,8 +32,8 @@ def run_statistics(settings: Settings, manifest_path: Path) -> dict[str, Any]:
         RunError: if the statistics of the trained model that a run starts from are missing or
             damaged.
     """
-    if settings.untrained_weights is not None:
-        kept = read_run_statistics(pretrained_file(settings.untrained_weights).parent)
+    if settings.unchanged_weights is not None:
+        kept = read_run_statistics(pretrained_file(settings.unchanged_weights).parent)
         return dict(kept.contents)
     manifest = load_dataset(manifest_path)
     contents: dict[str, Any] = {
@@ -60,7 +60,9 @@ def run_statistics(settings: Settings, manifest_path: Path) -> dict[str, Any]:
     return contents
 
 
-def training_statistics(settings: Settings, manifest: DatasetManifest) -> Statistics | None:
+def training_statistics(
+    settings: DeblurringSettings, manifest: DatasetManifest
+) -> VoxelStatistics | None:
     """Return the statistics that a training standardises voxels with.
 
     A training that starts from a trained model uses the statistics of that model, which its weights
@@ -86,7 +88,7 @@ class RunStatistics:
         contents: JSON values of the whole file.
     """
 
-    voxels: Statistics | None
+    voxels: VoxelStatistics | None
     limits: RecordingLimits | None
     contents: Mapping[str, Any]
 
@@ -106,7 +108,7 @@ def read_run_statistics(folder: Path) -> RunStatistics:
         statistics = contents["statistics"]
         limits = contents.get("limits")
         return RunStatistics(
-            voxels=None if statistics is None else Statistics(**statistics),
+            voxels=None if statistics is None else VoxelStatistics(**statistics),
             limits=None if limits is None else RecordingLimits.parse(limits),
             contents=contents,
         )

@@ -15,7 +15,7 @@ from torch.utils.data import default_collate
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.reading import Store
 from vrtspike.data.voxels.bins import bin_edges, bin_table
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 
 
 class BinnedSpikes(NamedTuple):
@@ -119,7 +119,7 @@ def on_sensor(pixels: slice, ratio: Fraction) -> slice:
 def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> NDArray[np.uint8]:
     """Return the stored spikes of a crop, counted per bin: uint8 (T, K, h, w)."""
     first_byte = columns.start // 8
-    last_byte = divide_up(columns.stop, 8)
+    last_byte = ceil_div(columns.stop, 8)
     # Columns of the crop among those of the whole bytes that are read.
     read_columns = columns.stop - 8 * first_byte
     skipped_columns = columns.start - 8 * first_byte

@@ -52,7 +52,7 @@ def frame_numbers(names: Sequence[str]) -> Numbers | None:
     return [int(match[2]) if match and match[1] == prefix else None for match in matches]
 
 
-def find_jumps(
+def find_gaps(
     names: Sequence[str], numbers: Numbers | None, step: int | None = None
 ) -> tuple[int, list[tuple[str, str]]]:
     """Find neighbours whose numbers do not differ by ``step``, or of which one has no number.
@@ -66,7 +66,7 @@ def find_jumps(
     Returns:
         the step, and the names before and after each jump; none if names are not numbered.
 
-    >>> find_jumps(["01", "02", "04", "05"], [1, 2, 4, 5])
+    >>> find_gaps(["01", "02", "04", "05"], [1, 2, 4, 5])
     (1, [('02', '04')])
     """
     steps = [_difference(a, b) for a, b in pairwise(numbers or ())]

@@ -59,7 +59,7 @@ class PackedSpikes:
         """One step: uint8 (h, w) of 0 and 1."""
         return np.unpackbits(self.rows[step], axis=1, count=self.columns, bitorder="little")
 
-    def counts(self, steps: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def counts(self, edges: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Count the spikes of each pixel between given steps, without unpacking them.
 
         A table turns each byte into eight counts of 0 or 1, one in each byte of a 64-bit number;
@@ -67,19 +67,19 @@ class PackedSpikes:
         over).
 
         Args:
-            steps: int64 (K + 1,), rising by 1 to 255: first step of each part, and the end.
+            edges: int64 (K + 1,), rising by 1 to 255: first step of each part, and the end.
 
         Returns:
             uint8 (K, h, w).
         """
-        counts = np.zeros((len(steps) - 1, *self.rows.shape[1:]), dtype=np.uint64)
-        for part, (start, stop) in enumerate(pairwise(steps.tolist())):
+        counts = np.zeros((len(edges) - 1, *self.rows.shape[1:]), dtype=np.uint64)
+        for part, (start, stop) in enumerate(pairwise(edges.tolist())):
             rows = self.rows[start:stop]
             for first in range(0, len(rows), _STEPS_AT_ONCE):
                 counts[part] += _count_few(rows[first : first + _STEPS_AT_ONCE])
         return counts.view(np.uint8)[..., : self.columns]
 
-    def picture(self, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
+    def count_image(self, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
         """Return spikes of each pixel in some steps, by default all: (h, w), whole numbers."""
         last = len(self) if stop is None else stop
         edges = np.array([*range(start, last, _MAX_COUNT), last])
@@ -87,14 +87,14 @@ class PackedSpikes:
         return self.counts(edges).sum(axis=0, dtype=np.float32)
 
     @property
-    def row_step(self) -> int:
-        """Distance between two successive rows of :attr:`sampled`."""
+    def row_stride(self) -> int:
+        """Distance between two successive rows of :attr:`subsampled`."""
         return max(1, self.shape[1] // _SAMPLED_ROWS)
 
     @property
-    def sampled(self) -> PackedSpikes:
+    def subsampled(self) -> PackedSpikes:
         """Some rows of a large sensor, which suffice to judge the order of the steps."""
-        return PackedSpikes(np.ascontiguousarray(self.rows[:, :: self.row_step]), self.columns)
+        return PackedSpikes(np.ascontiguousarray(self.rows[:, :: self.row_stride]), self.columns)
 
 
 def _count_few(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:

@@ -29,7 +29,7 @@ from vrtspike.data.raw.packed import PackedSpikes, pack_steps
 from vrtspike.io.files import atomic_write_bytes, file_stamp, placeholder_fault, refuse_pipe
 from vrtspike.system.errors import DataError
 
-MAX_SCALE = 32
+MAX_RATIO_NUMERATOR = 32
 """Largest numerator of the frame's size over the sensor's: crops are multiples of it."""
 
 KEY = "spk"
@@ -55,7 +55,7 @@ _NPZ_ERRORS = (
 )
 
 
-def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
+def size_ratio(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
     """Return pixels of a frame for each spike pixel along each side.
 
     Crops fall on whole pixels of both where their sides are multiples of its numerator.
@@ -67,16 +67,16 @@ def frame_scale(frame: tuple[int, int], sensor: tuple[int, int]) -> Fraction:
     Raises:
         DataError: if it is below 1, not the same along both sides, or needs too large crops.
 
-    >>> frame_scale((1000, 1600), (400, 640))
+    >>> size_ratio((1000, 1600), (400, 640))
     Fraction(5, 2)
     """
     down = Fraction(frame[0], sensor[0])
     across = Fraction(frame[1], sensor[1])
-    if down != across or down < 1 or down.numerator > MAX_SCALE:
+    if down != across or down < 1 or down.numerator > MAX_RATIO_NUMERATOR:
         raise DataError(
             f"sensor size {sensor[0]} x {sensor[1]} does not fit frames of {frame[0]} x "
             f"{frame[1]}: their sides must be the sensor's times the same number, at least 1 and a "
-            f"whole one or a fraction p/q with p up to {MAX_SCALE}; check the sensor's "
+            f"whole one or a fraction p/q with p up to {MAX_RATIO_NUMERATOR}; check the sensor's "
             "size (DATA.SPIKE_SIZE, config.yaml beside spikes) and the layout (DATA.LAYOUT)"
         )
     return down

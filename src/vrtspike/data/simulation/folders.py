@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from vrtspike.data.data_source import AUTO, RawFolder
-from vrtspike.data.manifests import surveyed
+from vrtspike.data.manifests import surveyed_sequences
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.registry import frame_faults
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME
@@ -248,7 +248,7 @@ def _sound_sequences(
         raise DataError(list_faults(title, named_faults(faulty), advice))
     for fault in named_faults(left_out):
         print(f"left out: {fault}")
-    return {name: files[name] for name in surveyed(data_survey)}
+    return {name: files[name] for name in surveyed_sequences(data_survey)}
 
 
 def _for_each(

@@ -12,7 +12,7 @@ import numpy as np
 from vrtspike.data.simulation.scenes import LinearPicture
 from vrtspike.data.video.reading import read_video
 from vrtspike.system.errors import DataError
-from vrtspike.system.packages import distribution, missing_package
+from vrtspike.system.packages import distribution_name, missing_package
 
 
 def package_file(package: str, file: str) -> Path:
@@ -30,7 +30,7 @@ def package_file(package: str, file: str) -> Path:
         raise DataError(f"{file} is filmed: {missing_package(package)}")
     path = Path(specification.origin).parent / file
     if not path.is_file():
-        raise DataError(f"{path}: missing; reinstall {distribution(package)}")
+        raise DataError(f"{path}: missing; reinstall {distribution_name(package)}")
     return path
 
 
@@ -43,7 +43,7 @@ def read_photograph(package: str, file: str) -> LinearPicture:
     path = package_file(package, file)
     image = cv2.imread(str(path), cv2.IMREAD_COLOR)
     if image is None:
-        raise DataError(f"{path}: not a picture; reinstall {distribution(package)}")
+        raise DataError(f"{path}: not a picture; reinstall {distribution_name(package)}")
     return np.ascontiguousarray(image[:, :, ::-1], dtype=np.float32)
 
 
@@ -62,5 +62,5 @@ def read_video_frame(package: str, file: str, index: int) -> LinearPicture:
     frames = islice(read_video(path), index, None)
     frame = next(frames, None)
     if frame is None:
-        raise DataError(f"{path}: no frame {index}; reinstall {distribution(package)}")
+        raise DataError(f"{path}: no frame {index}; reinstall {distribution_name(package)}")
     return np.asarray(frame, dtype=np.float32)

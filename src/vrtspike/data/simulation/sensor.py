@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vrtspike.config.fields import Positive, key
+from vrtspike.deblurring_settings.workflow_settings import SensorSettings
 from vrtspike.io.images import luma, shrink
-from vrtspike.settings.generated_data import SensorSettings
 from vrtspike.system.errors import DataError
 
 Frame = NDArray[np.uint8]
 """A picture (H, W, 3) RGB or (H, W) grey, gamma-coded."""
 Gray = NDArray[np.float32]
 """The light on the sensor: (h, w) in [0, 1]."""
-SimulatedSpikes = NDArray[np.bool_]
+SpikeArray = NDArray[np.bool_]
 """Spikes of one step (h, w), or of several (T, h, w)."""
 
 MIN_SIDE = 16
@@ -73,7 +73,7 @@ _MIN_THETA_SHARE = 0.1
 """Minimum threshold of a pixel as a share of the sensor's, for any spread."""
 
 
-def fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[SimulatedSpikes]:
+def integrate_and_fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iterator[SpikeArray]:
     """Yield the spikes of an integrate-and-fire sensor, step by step.
 
     Per pixel: V is uniform in [0, theta) at the start; every step V += grey; where V >= theta the
@@ -177,7 +177,7 @@ def interpolate(first: Gray, second: Gray, steps: int, method: str) -> Iterator[
 
 def stream_spikes(
     frames: Iterable[Frame], sensor: SimulatedSensor = SPK_GOPRO_SENSOR
-) -> Iterator[SimulatedSpikes]:
+) -> Iterator[SpikeArray]:
     """Simulate spikes frame by frame, holding two frames in memory.
 
     Args:
@@ -191,7 +191,7 @@ def stream_spikes(
     Raises:
         DataError: see :func:`simulate_spikes`.
     """
-    spikes = fire(_pictures(frames, sensor), sensor)
+    spikes = integrate_and_fire(_pictures(frames, sensor), sensor)
     while steps := list(itertools.islice(spikes, sensor.STEPS_PER_FRAME)):
         yield np.stack(steps)
 

@@ -18,7 +18,7 @@ from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_of_average
 from vrtspike.data.raw.layouts.files import SENSOR_FILE, STREAM_FILE, SequenceFiles, gives_size
 from vrtspike.data.raw.layouts.folders import FOREIGN
 from vrtspike.data.raw.layouts.spk_gopro import STEPS_PER_SOURCE_FRAME, spk_gopro_exposure
-from vrtspike.data.raw.numbering import find_jumps, frame_numbers, frame_order
+from vrtspike.data.raw.numbering import find_gaps, frame_numbers, frame_order
 from vrtspike.data.raw.spikes import pack_spikes
 from vrtspike.data.simulation.sensor import (
     SPK_GOPRO_SENSOR,
@@ -46,7 +46,7 @@ def frame_files(folder: Path) -> list[Path]:
         raise DataError(f"{folder}: no folder of frames ({', '.join(FRAME_SUFFIXES)})")
     files = sorted(pictures, key=lambda path: frame_order(path.stem))
     names = [path.stem for path in files]
-    step, jumps = find_jumps(names, frame_numbers(names))
+    step, jumps = find_gaps(names, frame_numbers(names))
     if jumps:
         # Across a missing frame, motion would be twice as fast without any message.
         before, after = jumps[0]

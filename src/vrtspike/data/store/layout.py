@@ -17,7 +17,7 @@ empty, as ``exposures``, and its ``spike_size`` null.
 Attributes: ``schema``, ``frames`` (names), ``spike_frames`` (T of each frame),
 ``exposures`` (start, stop and sharp instant of each, from its first step), ``rgb_size``,
 ``spike_size``, ``bins``, ``gain`` (brightness of a spike rate of 1, see
-:class:`vrtspike.data.voxels.gain.GainMeter`; null without spikes).
+:class:`vrtspike.data.voxels.gain.GainEstimator`; null without spikes).
 
 A chunk is a part of one frame, 120 x 128 RGB pixels of 720 x 1280, because a crop reads whole
 chunks. Counts shrink seven times and are compressed (lz4 with bit shuffle); frames and bits hardly
@@ -33,7 +33,7 @@ from fractions import Fraction
 from typing import Any
 
 from vrtspike.data.exposure import Exposure
-from vrtspike.system.rounding import divide_up
+from vrtspike.system.rounding import ceil_div
 
 SQUARE = 128
 """Side in RGB pixels of the largest area that a chunk covers."""
@@ -46,7 +46,7 @@ SCHEMA = 4
 
 
 @dataclass(frozen=True)
-class StoreLayout:
+class StoreContents:
     """The contents of a store, known before the first frame is written.
 
     Attributes:
@@ -87,7 +87,7 @@ class StoreLayout:
         if self.spike_size is not None:
             height, width = self.spike_size
             shapes["voxels"] = (count, self.bins, height, width)
-            shapes["bits"] = (count, max(self.spike_frames), height, divide_up(width, 8))
+            shapes["bits"] = (count, max(self.spike_frames), height, ceil_div(width, 8))
         return shapes
 
     @property
@@ -106,7 +106,7 @@ class StoreLayout:
             chunk = [1]
             for size, limit in zip(sizes, limits[name], strict=True):
                 # The fewest equal parts that are no longer than the limit.
-                chunk.append(divide_up(size, divide_up(size, limit)))
+                chunk.append(ceil_div(size, ceil_div(size, limit)))
             chunks[name] = tuple(chunk)
         return chunks
 
@@ -119,7 +119,7 @@ class StoreLayout:
         return max(1, min(MAX_FILE_BYTES // max(frame_bytes), MAX_FILE_FRAMES, len(self.frames)))
 
     @classmethod
-    def from_attributes(cls, attributes: dict[str, Any]) -> StoreLayout:
+    def from_attributes(cls, attributes: dict[str, Any]) -> StoreContents:
         """Return a layout from the attributes of a group, read from JSON."""
         spike_size = attributes["spike_size"]
         return cls(

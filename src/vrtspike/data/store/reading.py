@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.store.layout import SCHEMA, StoreLayout
+from vrtspike.data.store.layout import SCHEMA, StoreContents
 from vrtspike.io.files import read_json
-from vrtspike.monitoring.cache_use import CacheUse
+from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:
-    from vrtspike.settings.data import DataSettings
+    from vrtspike.deblurring_settings.data import DataSettings
 
 MEMORY_PER_BYTE = 1.25
 """Memory that the cache of a worker takes for each byte of its chunks, the holes between them
@@ -60,7 +60,7 @@ def cache_share(settings: DataSettings, processes: int) -> int:
     return int(settings.CACHE_SIZE_GB * 1e9) // max(1, processes)
 
 
-def cache_use(limit_bytes: int = 0) -> CacheUse:
+def cache_stats(limit_bytes: int = 0) -> CacheStats:
     """Return counters of this process since its start, over all its caches.
 
     Args:
@@ -73,7 +73,7 @@ def cache_use(limit_bytes: int = 0) -> CacheUse:
     values = {}
     for metric in tensorstore.experimental_collect_matching_metrics(_METRICS):
         values[metric["name"]] = sum(value["value"] for value in metric["values"])
-    return CacheUse(
+    return CacheStats(
         lookups=values.get(f"{_METRICS}chunk_cache/reads", 0),
         reads=values.get(f"{_METRICS}kvs_cache_read", 0),
         evictions=values.get(f"{_METRICS}evict_count", 0),
@@ -140,7 +140,7 @@ class Store:
             schema = attributes["schema"]
             if schema != SCHEMA:
                 raise ValueError(f"found schema {schema}, expected {SCHEMA}")
-            self.layout = StoreLayout.from_attributes(attributes)
+            self.layout = StoreContents.from_attributes(attributes)
             self.gain: float | None = attributes["gain"]
             if (self.gain is None) != (self.layout.spike_size is None):
                 raise ValueError(f"gain {self.gain} for spikes of {self.layout.spike_size}")

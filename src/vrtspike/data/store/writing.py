@@ -24,15 +24,15 @@ from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import Sensor
 from vrtspike.data.raw.versions import changed_files
-from vrtspike.data.store.layout import SCHEMA, StoreLayout
+from vrtspike.data.store.layout import SCHEMA, StoreContents
 from vrtspike.data.store.reading import Store
 from vrtspike.data.voxels.bins import bin_edges
-from vrtspike.data.voxels.gain import GainMeter
+from vrtspike.data.voxels.gain import GainEstimator
 from vrtspike.data.voxels.normalization import Histogram, add_to_histogram
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import atomic_path, folder_size, json_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.io.manifests import read_manifest, sealed
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError, list_faults
 from vrtspike.system.progress_bar import ProgressCallback
 from vrtspike.system.rounding import round_up
@@ -65,7 +65,7 @@ def build_store(
         manifest_path: the sequence's ingest manifest, without faults.
         options: options of the store; no more bins than the shortest exposure can fill.
         output: the store's manifest to write.
-        recipe: recipe of the store, see :class:`vrtspike.data.shard_jobs.VoxelizeStage`.
+        recipe: recipe of the store, see :class:`vrtspike.data.stages.VoxelizeStage`.
 
     Returns:
         The store's manifest.
@@ -108,7 +108,7 @@ def build_store(
     return contents
 
 
-def _layout(manifest: IngestManifest, options: StoreOptions) -> StoreLayout:
+def _layout(manifest: IngestManifest, options: StoreOptions) -> StoreContents:
     """Return the layout of the store of a checked sequence."""
     exposures = []
     totals = []
@@ -122,7 +122,7 @@ def _layout(manifest: IngestManifest, options: StoreOptions) -> StoreLayout:
     rgb_size = manifest["rgb_size"]
     assert rgb_size is not None, "a sequence without faults has frames"
     spike_size = manifest["spike_size"]
-    return StoreLayout(
+    return StoreContents(
         frames=tuple(frame["name"] for frame in manifest["frames"]),
         spike_frames=tuple(totals),
         rgb_size=_pair(rgb_size),
@@ -150,7 +150,7 @@ def _refuse_changed(root: str | Path, manifest: IngestManifest) -> None:
 
 
 def _frames(
-    root: Path, manifest: IngestManifest, layout: StoreLayout, histogram: Histogram
+    root: Path, manifest: IngestManifest, layout: StoreContents, histogram: Histogram
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
     binned = layout.binned
@@ -173,7 +173,7 @@ def _frames(
 
 
 def write_store(
-    path: str | os.PathLike[str], layout: StoreLayout, frames: Iterable[StoredFrame]
+    path: str | os.PathLike[str], layout: StoreContents, frames: Iterable[StoredFrame]
 ) -> tuple[str, float | None]:
     """Write a store atomically, holding the frames of one file in memory at a time.
 
@@ -184,7 +184,7 @@ def write_store(
 
     Returns:
         The digest of contents and layout, which does not depend on chunks, codec or versions of
-        libraries; and the gain (:class:`vrtspike.data.voxels.gain.GainMeter`), None
+        libraries; and the gain (:class:`vrtspike.data.voxels.gain.GainEstimator`), None
         without spikes.
 
     Raises:
@@ -193,7 +193,7 @@ def write_store(
         ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
     """
     digest = ContentDigest(layout)
-    meter = GainMeter()
+    meter = GainEstimator()
     numbered = zip(range(len(layout.frames)), frames, strict=True)
     with atomic_path(path) as temporary:
         group, arrays = _create_arrays(temporary, layout)
@@ -205,7 +205,7 @@ def write_store(
                     # Voxels hold the context, too.
                     bits = frame["bits"][exposure.start : exposure.stop]
                     spikes = PackedSpikes(bits, layout.spike_size[1])
-                    meter.add(frame["blur"], spikes.picture(), exposure.steps)
+                    meter.update(frame["blur"], spikes.count_image(), exposure.steps)
             _write_frames(arrays, part)
         gain = meter.gain(str(path)) if layout.spike_size is not None else None
         group.update_attributes({"gain": gain})
@@ -225,7 +225,7 @@ def _write_frames(arrays: Mapping[str, Any], frames: Sequence[tuple[int, StoredF
 class ContentDigest:
     """SHA-256 of a store's decoded contents, frame by frame."""
 
-    def __init__(self, layout: StoreLayout) -> None:
+    def __init__(self, layout: StoreContents) -> None:
         self._digest = hashlib.sha256(json_digest(asdict(layout)).encode())
         self._layout = layout
 
@@ -254,7 +254,7 @@ class ContentDigest:
         return self._digest.hexdigest()
 
 
-def _create_arrays(path: Path, layout: StoreLayout) -> tuple[Any, dict[str, Any]]:
+def _create_arrays(path: Path, layout: StoreContents) -> tuple[Any, dict[str, Any]]:
     """Return a group with empty arrays, and these by name."""
     # zarr is imported here because planning and reading with other readers do without it.
     import zarr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo, inspect_video, read_video
-from vrtspike.data.video.writing import uncopied_streams, video_file
+from vrtspike.data.video.writing import uncopied_streams, video_writer
 
 __all__ = [
     "FRAMES_PER_SECOND",
@@ -11,5 +11,5 @@ __all__ = [
     "inspect_video",
     "read_video",
     "uncopied_streams",
-    "video_file",
+    "video_writer",
 ]

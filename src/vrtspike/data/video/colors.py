@@ -25,7 +25,7 @@ exact to 0.1.
 """
 
 
-def encoded_colors(image: Image) -> av.VideoFrame:
+def to_video_frame(image: Image) -> av.VideoFrame:
     """Convert an RGB image of even sides to BT.709, yuv420p, 16 to 235."""
     import av
 
@@ -38,7 +38,7 @@ def encoded_colors(image: Image) -> av.VideoFrame:
     )
 
 
-def decoded_colors(frame: av.VideoFrame) -> Image:
+def to_rgb(frame: av.VideoFrame) -> Image:
     """Convert a decoded frame to uint8 (H, W, 3) RGB, turned as its player would turn it."""
     colors = int(frame.colorspace)
     if colors == _UNSPECIFIED:

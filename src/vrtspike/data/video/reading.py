@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrtspike.data.rgb_images import Image
-from vrtspike.data.video.colors import decoded_colors
+from vrtspike.data.video.colors import to_rgb
 from vrtspike.io.images import HDR_TRANSFERS, WIDE_PRIMARIES
 from vrtspike.system.errors import DataError
 
@@ -45,27 +45,28 @@ class VideoInfo:
     Attributes:
         path: path of the file.
         size: height and width of its frames, turned as a player shows them.
-        stamps: when each frame is shown and when the last one ends, in units of ``tick``.
-        tick: length of this unit in seconds.
-        timed: false if the file has no usable time stamps, and frames are taken in equal steps.
-        start: time of the file's own clock that ``stamps`` count from, in seconds.
+        timestamps: when each frame is shown and when the last one ends, in units of ``time_base``.
+        time_base: length of this unit in seconds.
+        has_timestamps: false if the file has no usable time stamps, and frames are taken in equal
+            steps.
+        start: time of the file's own clock that ``timestamps`` count from, in seconds.
         rate: frames per second, on average.
-        pixel_shape: width of a pixel divided by its height.
+        sample_aspect_ratio: width of a pixel divided by its height.
     """
 
     path: Path
     size: tuple[int, int]
-    stamps: tuple[int, ...]
-    tick: Fraction
-    timed: bool
+    timestamps: tuple[int, ...]
+    time_base: Fraction
+    has_timestamps: bool
     start: Fraction
     rate: Fraction
-    pixel_shape: Fraction
+    sample_aspect_ratio: Fraction
 
     @property
     def frames(self) -> int:
         """Number of frames."""
-        return len(self.stamps) - 1
+        return len(self.timestamps) - 1
 
 
 def read_video(path: str | Path) -> Iterator[Image]:
@@ -83,7 +84,7 @@ def read_video(path: str | Path) -> Iterator[Image]:
     """
     with _open_video(Path(path)) as (container, stream):
         for frame in _decode(Path(path), container, stream):
-            yield decoded_colors(frame)
+            yield to_rgb(frame)
 
 
 def inspect_video(path: str | Path) -> VideoInfo:
@@ -119,12 +120,12 @@ def inspect_video(path: str | Path) -> VideoInfo:
     return VideoInfo(
         path=path,
         size=sizes[0],
-        stamps=stamps or tuple(range(len(sizes) + 1)),
-        tick=tick if timed else 1 / rate,
-        timed=timed,
+        timestamps=stamps or tuple(range(len(sizes) + 1)),
+        time_base=tick if timed else 1 / rate,
+        has_timestamps=timed,
         start=start,
         rate=rate,
-        pixel_shape=1 / shape if turned else shape,
+        sample_aspect_ratio=1 / shape if turned else shape,
     )
 
 

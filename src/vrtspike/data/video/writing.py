@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrtspike.data.rgb_images import Image
-from vrtspike.data.video.colors import BT709, encoded_colors
+from vrtspike.data.video.colors import BT709, to_video_frame
 from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo
 from vrtspike.io.files import atomic_path
 from vrtspike.system.rounding import round_up
@@ -115,7 +115,7 @@ def _is_taken(path: str | Path, index: int) -> bool:
 
 
 @contextlib.contextmanager
-def video_file(
+def video_writer(
     path: str | Path, fps: float | Fraction = FRAMES_PER_SECOND, *, like: VideoInfo | None = None
 ) -> Iterator[Callable[[Sequence[Image]], None]]:
     """Write an MP4 with H.264 (yuv420p); it stands at ``path`` once the body has ended.
@@ -140,7 +140,7 @@ def video_file(
     options = {"movflags": "faststart"}
     if like is not None:
         # The start times of streams are given in multiples of the time stamps' units.
-        options["movie_timescale"] = str(round_up(_MIN_TIMESCALE, like.tick.denominator))
+        options["movie_timescale"] = str(round_up(_MIN_TIMESCALE, like.time_base.denominator))
     with atomic_path(path) as temporary, contextlib.ExitStack() as stack:
         opened = av.open(str(temporary), "w", format="mp4", options=options)
         container = stack.enter_context(opened)
@@ -168,7 +168,7 @@ class _VideoWriter:
         self._like = like
         self._durations: dict[int, int] = {}
         if like is not None:
-            steps = itertools.pairwise(like.stamps)
+            steps = itertools.pairwise(like.timestamps)
             self._durations = {stamp: following - stamp for stamp, following in steps}
         self._count = 0
         self._stream: VideoStream | None = None
@@ -188,14 +188,14 @@ class _VideoWriter:
                 f"{self._path}: a frame of {frame.shape[:2]} pixels in a video of "
                 f"{(self._stream.height, self._stream.width)}"
             )
-        encoded = encoded_colors(frame)
+        encoded = to_video_frame(frame)
         if self._like is not None:
             if self._count == self._like.frames:
                 raise ValueError(f"{self._path}: more frames than {self._like.path} has")
-            encoded.pts = self._like.stamps[self._count]
-            encoded.time_base = self._like.tick
+            encoded.pts = self._like.timestamps[self._count]
+            encoded.time_base = self._like.time_base
             if self._sound is not None:
-                self._sound.copy_until(encoded.pts * self._like.tick)
+                self._sound.copy_until(encoded.pts * self._like.time_base)
         self._count += 1
         self._mux(self._stream.encode(encoded))
 
@@ -221,8 +221,8 @@ class _VideoWriter:
         context.colorspace = context.color_primaries = context.color_trc = BT709
         context.color_range = _STUDIO
         if self._like is not None:
-            context.time_base = self._like.tick
-            context.sample_aspect_ratio = self._like.pixel_shape
+            context.time_base = self._like.time_base
+            context.sample_aspect_ratio = self._like.sample_aspect_ratio
         return stream
 
     def _mux(self, packets: Sequence[Packet]) -> None:

@@ -11,7 +11,7 @@ from vrtspike.io.images import luma, shrink
 from vrtspike.system.errors import DataError
 
 
-class GainMeter:
+class GainEstimator:
     """The sensitivity of a sensor: the brightness of a spike rate of 1.
 
     An integrate-and-fire pixel with threshold theta fires at a rate of grey / theta, so one scene
@@ -28,7 +28,7 @@ class GainMeter:
     def __init__(self) -> None:
         self._sums: list[tuple[float, float]] = []
 
-    def add(self, blur: NDArray[np.uint8], spikes: NDArray[np.number], steps: int) -> None:
+    def update(self, blur: NDArray[np.uint8], spikes: NDArray[np.number], steps: int) -> None:
         """Take in one exposure.
 
         Args:

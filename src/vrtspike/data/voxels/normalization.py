@@ -27,7 +27,7 @@ Histogram = dict[int, NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class Statistics:
+class VoxelStatistics:
     """Mean and standard deviation of gain x rate over ``count`` voxels."""
 
     mean: float
@@ -72,7 +72,7 @@ def add_to_histogram(
 
 def histogram_statistics(
     sequences: Sequence[tuple[float, Mapping[str, Sequence[int]]]],
-) -> Statistics:
+) -> VoxelStatistics:
     """Return mean and standard deviation (of the population) of gain * count / steps, in float64.
 
     Sums are rounded once, at their end, so the order of the sequences changes nothing.
@@ -84,7 +84,7 @@ def histogram_statistics(
         DataError: if all voxels are equal (nothing to standardise by).
 
     >>> histogram_statistics([(2.0, {"4": [1, 0, 0, 0, 1]})])  # rates 0 and 1, gain 2
-    Statistics(mean=1.0, std=1.0, count=2)
+    VoxelStatistics(mean=1.0, std=1.0, count=2)
     """
     parts = []
     for gain, histogram in sequences:
@@ -100,4 +100,4 @@ def histogram_statistics(
         raise DataError(
             "all voxels of the training split are equal: the spike files hold no signal"
         )
-    return Statistics(mean, std, count)
+    return VoxelStatistics(mean, std, count)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.config.tasks import defines, find_task
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.tasks import find_task, has_part
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.deblurring.advice.hardware import Machine
-from vrtspike.deblurring.advice.resources import FLOAT32, Fit, training_hours
+from vrtspike.deblurring.advice.resources import FLOAT32, PresetFit, training_hours
 from vrtspike.deblurring.training_cost import ClipCost, TrainingCost
 
 MAX_BATCH_GROWTH = 4
@@ -27,7 +27,7 @@ MIN_GAIN = 0.01
 
 
 def batch_advice(
-    workflow: Workflow, fits: Sequence[Fit], machine: Machine
+    workflow: WorkflowConfig, fits: Sequence[PresetFit], machine: Machine
 ) -> Iterator[tuple[str, str]]:
     """Advise batches for each preset of any task whose model fits.
 
@@ -41,14 +41,14 @@ def batch_advice(
     """
     costs = {fit.name: fit.cost for fit in fits if fit.cost is not None}
     for name, settings in workflow.presets.items():
-        if settings.untrained_weights is not None:
+        if settings.unchanged_weights is not None:
             continue  # the preset trains nothing
         task = find_task(settings.TASK)
         hours = None
         if name in costs:
             memory = _counted_memory(costs[name].largest, machine)
             hours = partial(training_hours, costs[name], machine)
-        elif defines(task, "memory"):
+        elif has_part(task, "memory"):
             memory = task.memory(settings)
         else:
             continue

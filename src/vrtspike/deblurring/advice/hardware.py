@@ -75,7 +75,7 @@ short name."""
 
 
 @dataclass(frozen=True)
-class GpuKind:
+class MachineGpus:
     """The GPUs of a machine.
 
     Attributes:
@@ -92,7 +92,7 @@ class GpuKind:
     def data_sheet(self) -> tuple[float, float] | None:
         """TB/s of memory and TFLOP/s in bfloat16; None for cards that are not in :data:`GPUS`.
 
-        >>> [GpuKind(f"NVIDIA H100 {kind}", 1, 80).data_sheet for kind in ("80GB HBM3", "PCIe")]
+        >>> [MachineGpus(f"NVIDIA H100 {kind}", 1, 80).data_sheet for kind in ("80GB HBM3", "PCIe")]
         [(3.35, 989.0), None]
         """
         for short_name, (card, _, bandwidth, tflops) in GPUS.items():
@@ -110,14 +110,14 @@ class Machine:
         memory_gib: memory of the machine, or of the container.
         gpu: GPUs of the machine; None without GPUs.
         step_speed: speed of one GPU, or of all CPUs.
-        speed: ``step_speed`` and its source in words.
+        speed_description: ``step_speed`` and its source in words.
     """
 
     cpus: int
     memory_gib: float
-    gpu: GpuKind | None
+    gpu: MachineGpus | None
     step_speed: StepSpeed
-    speed: str
+    speed_description: str
 
     @property
     def gpu_count(self) -> int:
@@ -143,7 +143,7 @@ def speed_of_gpu(bandwidth: float, tflops: float) -> StepSpeed:
     return StepSpeed(H100.operation_s, share * bandwidth, tflops)
 
 
-def this_machine(gpu: GpuKind | None) -> Machine:
+def this_machine(gpu: MachineGpus | None) -> Machine:
     """Describe this machine with its own or other GPUs.
 
     Raises:
@@ -152,17 +152,17 @@ def this_machine(gpu: GpuKind | None) -> Machine:
     return Machine(available_cpus(), system_memory().total / 1024, gpu, *measure_speed(gpu))
 
 
-def find_gpus() -> GpuKind | None:
+def find_gpus() -> MachineGpus | None:
     """Find the GPUs that this process may use; None without GPU or driver."""
     # Devices of a batch system that NVML does not see have no size.
     gpus = [gpu for gpu in usable_gpus() if gpu.total]
     if not gpus:
         return None
     smallest = min(gpu.total for gpu in gpus) / 2**30
-    return GpuKind(gpus[0].name, len(gpus), smallest)
+    return MachineGpus(gpus[0].name, len(gpus), smallest)
 
 
-def named_gpu(name: str, count: int) -> GpuKind:
+def named_gpu(name: str, count: int) -> MachineGpus:
     """Describe GPUs of another machine, from :data:`GPUS`.
 
     Raises:
@@ -171,10 +171,10 @@ def named_gpu(name: str, count: int) -> GpuKind:
     kind = name.upper()
     if kind not in GPUS:
         raise RunError(f"--gpu {name}: expected {', '.join(GPUS)}; or run on that machine")
-    return GpuKind(kind, count, GPUS[kind][1])
+    return MachineGpus(kind, count, GPUS[kind][1])
 
 
-def measure_speed(gpu: GpuKind | None) -> tuple[StepSpeed, str]:
+def measure_speed(gpu: MachineGpus | None) -> tuple[StepSpeed, str]:
     """Estimate the speed of training steps, and return it with its source in words.
 
     For a GPU from its data sheet, or from a measurement on this machine if it is not listed.

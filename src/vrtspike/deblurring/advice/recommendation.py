@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from vrtspike.config.loading import override_settings
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.data.data_size import GB
 from vrtspike.deblurring.advice.batch_sizes import batch_advice, micro_batch_keys
 from vrtspike.deblurring.advice.hardware import Machine
-from vrtspike.deblurring.advice.resources import BROKEN, Fit, PresetData, assess, find_data
+from vrtspike.deblurring.advice.resources import BROKEN, PresetData, PresetFit, assess, find_data
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.flatten import ABSENT
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.system.user_environment import free_bytes
 
@@ -58,11 +58,13 @@ class MachineAdvice:
     """
 
     lines: Sequence[str]
-    fits: Sequence[Fit]
+    fits: Sequence[PresetFit]
     command: str | None
 
 
-def advise_on_machine(workflow: Workflow, machine: Machine, max_hours: float) -> MachineAdvice:
+def advise_on_machine(
+    workflow: WorkflowConfig, machine: Machine, max_hours: float
+) -> MachineAdvice:
     """Compare the needs of every preset that trains with a machine.
 
     Args:
@@ -76,12 +78,12 @@ def advise_on_machine(workflow: Workflow, machine: Machine, max_hours: float) ->
     presets = {
         name: settings
         for name, settings in deblurring.presets.items()
-        if name in workflow.presets and settings.untrained_weights is None
+        if name in workflow.presets and settings.unchanged_weights is None
     }
     measured = cache(partial(find_data, deblurring.results))
     data = {name: measured(deblurring.data_source(name)) for name in presets}
 
-    def fit_of(name: str, settings: Settings) -> Fit:
+    def fit_of(name: str, settings: DeblurringSettings) -> PresetFit:
         return assess(name, settings, data[name], machine, free, max_hours)
 
     fits = [fit_of(name, settings) for name, settings in presets.items()]
@@ -90,7 +92,7 @@ def advise_on_machine(workflow: Workflow, machine: Machine, max_hours: float) ->
         batch = fitting_micro_batch(fit, presets[fit.name], machine, fit_of)
         if batch is not None:
             keys[fit.name] = batch
-    fits += [Fit(name, [BROKEN]) for name in workflow.broken]
+    fits += [PresetFit(name, [BROKEN]) for name in workflow.broken]
     batches = dict(batch_advice(workflow, fits, machine))
     lines = [
         *_machine_lines(machine, free),
@@ -113,7 +115,10 @@ def advise_on_machine(workflow: Workflow, machine: Machine, max_hours: float) ->
 
 
 def fitting_micro_batch(
-    fit: Fit, settings: Settings, machine: Machine, fit_of: Callable[[str, Settings], Fit]
+    fit: PresetFit,
+    settings: DeblurringSettings,
+    machine: Machine,
+    fit_of: Callable[[str, DeblurringSettings], PresetFit],
 ) -> str | None:
     """Return the keys of smaller micro-batches with which a preset fits.
 
@@ -132,7 +137,7 @@ def fitting_micro_batch(
         return None
     keys = micro_batch_keys(settings, fit.cost, machine)
     changed = override_settings(settings, parse_overrides(keys.split(), fit.name), fit.name)
-    again = fit_of(fit.name, deblurring_settings(changed))
+    again = fit_of(fit.name, require_deblurring_settings(changed))
     return None if again.reasons else keys
 
 
@@ -184,12 +189,12 @@ def _machine_lines(machine: Machine, free: int) -> Iterator[str]:
     if gpu is not None:
         device = f"{gpu.count} x {gpu.name} with {gpu.memory_gib:.0f} GiB"
     yield f"machine: {device}, {machine.cpus} CPUs, {machine.memory_gib:.0f} GiB of memory"
-    yield f"speed:   {machine.speed}"
+    yield f"speed:   {machine.speed_description}"
     yield f"disk:    {free / GB:.0f} GB free for results"
 
 
 def _datasets_lines(
-    presets: Mapping[str, Settings], data: Mapping[str, PresetData]
+    presets: Mapping[str, DeblurringSettings], data: Mapping[str, PresetData]
 ) -> Iterator[str]:
     """Yield lines about the data sets of all presets.
 
@@ -202,7 +207,7 @@ def _datasets_lines(
     for name, settings in presets.items():
         dataset = data[name].data_source.name
         sizes[dataset] = data[name]
-        stores.setdefault(dataset, {})[StoreOptions.of(settings.DATA)] = None
+        stores.setdefault(dataset, {})[StoreOptions.from_settings(settings.DATA)] = None
     for dataset, size in sizes.items():
         yield from _data_lines(size, stores[dataset])
 
@@ -234,7 +239,7 @@ def _data_lines(data: PresetData, stores: Iterable[StoreOptions]) -> Iterator[st
         )
 
 
-def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
+def _table(fits: Sequence[PresetFit], machine: Machine) -> Iterator[str]:
     """Yield rows with the resources of each preset, after an empty line."""
     if not fits:
         return
@@ -250,7 +255,7 @@ def _table(fits: Sequence[Fit], machine: Machine) -> Iterator[str]:
         yield _ROW.format(fit.name, *cells, f"no: {symptoms}" if symptoms else "yes")
 
 
-def _cure_lines(fits: Sequence[Fit]) -> list[str]:
+def _cure_lines(fits: Sequence[PresetFit]) -> list[str]:
     """Return lines with the cures of presets that do not fit, each once."""
     cures = dict.fromkeys(reason.cure for fit in fits for reason in fit.reasons)
     if not cures:

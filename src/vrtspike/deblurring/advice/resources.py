@@ -13,11 +13,11 @@ from vrtspike.data.data_source import DataSource
 from vrtspike.deblurring.advice.hardware import Machine
 from vrtspike.deblurring.task import training_weights
 from vrtspike.deblurring.training_cost import TrainingCost, training_cost
+from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import folder_size
-from vrtspike.settings import Settings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
-from vrtspike.training.workers import resolve_workers
+from vrtspike.training.workers import resolve_worker_counts
 
 FLOAT32 = 2.0
 """Memory of float32 relative to half precision, which the table counts."""
@@ -74,7 +74,7 @@ class PresetData:
 
 
 @dataclass(frozen=True)
-class Fit:
+class PresetFit:
     """Resources that a preset needs, and the reasons why it does not fit.
 
     Attributes:
@@ -122,12 +122,12 @@ def _stored_bytes(folder: Path) -> dict[int, int]:
 
 def assess(
     name: str,
-    settings: Settings,
+    settings: DeblurringSettings,
     data: PresetData,
     machine: Machine,
     free: int,
     max_hours: float,
-) -> Fit:
+) -> PresetFit:
     """Assess whether a preset fits, and list all reasons why not.
 
     Args:
@@ -145,10 +145,10 @@ def assess(
             "the cost of its model has not been counted",
             "cost: a run with TRAIN.MAX_STEPS=20 and vrtspike analyze show memory and speed",
         )
-        return Fit(name, [uncounted])
+        return PresetFit(name, [uncounted])
     memory = _memory_gib(settings, cost, machine)
     hours = training_hours(cost, machine, cost.batch)
-    stores = data.missing_bytes(StoreOptions.of(settings.DATA))
+    stores = data.missing_bytes(StoreOptions.from_settings(settings.DATA))
     disk = stores + cost.checkpoint_gib(settings.TRAIN.KEEP_LAST) * 2**30
     reasons = [
         *_data_reasons(settings, data, cost.steps),
@@ -165,10 +165,10 @@ def assess(
         symptom = f"needs {disk / GB:.0f} GB of disk, {free / GB:.0f} are free"
         reasons.append(Reason(symptom, "disk: free space, or set RESULTS to another disk"))
     reasons += _missing_weights(settings)
-    return Fit(name, reasons, cost, memory, hours)
+    return PresetFit(name, reasons, cost, memory, hours)
 
 
-def _missing_weights(settings: Settings) -> Iterator[Reason]:
+def _missing_weights(settings: DeblurringSettings) -> Iterator[Reason]:
     """Yield a reason for each missing file of weights that a training needs."""
     for key, path in training_weights(settings).items():
         if not path.is_file():
@@ -190,7 +190,7 @@ def training_hours(cost: TrainingCost, machine: Machine, batch: int) -> float:
     return seconds / efficiency / 3600
 
 
-def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
+def _training_size(settings: DeblurringSettings, data: PresetData) -> tuple[int, int]:
     """Count sequences and blurry frames of a training; those of GoPro for an unknown split."""
     split = settings.DATA.TRAIN_SPLIT
     frames = data.size.frames.get(split, GOPRO.frames["train"])
@@ -202,7 +202,7 @@ def _training_size(settings: Settings, data: PresetData) -> tuple[int, int]:
     return trained, frames * trained // max(1, sequences)
 
 
-def _data_reasons(settings: Settings, data: PresetData, steps: int) -> list[Reason]:
+def _data_reasons(settings: DeblurringSettings, data: PresetData, steps: int) -> list[Reason]:
     """Return reasons why a preset does not fit its data: small frames, too few clips."""
     reasons = []
     height, width = data.size.rgb_size
@@ -236,10 +236,10 @@ def _memory_reasons(cost: TrainingCost, memory_gib: float, machine: Machine) -> 
     return reasons
 
 
-def _memory_gib(settings: Settings, cost: TrainingCost, machine: Machine) -> float:
+def _memory_gib(settings: DeblurringSettings, cost: TrainingCost, machine: Machine) -> float:
     """Return the system memory of a training: its processes, their workers, and the cache."""
     gpus = machine.gpu_count
-    workers = resolve_workers(settings.DATALOADER, gpus, machine.cpus)
+    workers = resolve_worker_counts(settings.DATALOADER, gpus, machine.cpus)
     process = _PROCESS_GIB["cuda" if gpus else "cpu"]
     process += (workers.train + workers.val) * _WORKER_GIB
     memory = max(1, gpus) * process

@@ -9,14 +9,14 @@ from pathlib import Path
 from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.clips import requirements
 from vrtspike.data.data_source import DataSource
-from vrtspike.data.manifests import SURVEY, Shard, is_damaged, surveyed
+from vrtspike.data.manifests import SURVEY, ShardManifest, is_damaged, surveyed_sequences
 from vrtspike.data.raw.nearby import spike_roots
 from vrtspike.data.shards import shard_count, shard_members, shard_names, shard_of
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.deblurring.planning.raw_data import RawData
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import json_digest
 from vrtspike.io.manifests import ManifestKind, read_manifest
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import DataError
 from vrtspike.workflow.job_resources import ALL_CORES
 from vrtspike.workflow.messages import ExitMessages
@@ -61,7 +61,7 @@ class DataPlan:
         self._require_sequences_to_hold_out(preset)
         return {
             "dataset": data_source.name,
-            "bins": self._config.preset(preset).DATA.NUM_VOXEL_BINS,
+            "bins": self._config.settings_of(preset).DATA.NUM_VOXEL_BINS,
         }
 
     def checked_files(self, presets: Iterable[str]) -> list[str]:
@@ -77,7 +77,7 @@ class DataPlan:
             data_source = self._need(preset)
             self._require_spikes(preset)
             folder = self._config.data_folder(data_source.name)
-            bins = self._config.preset(preset).DATA.NUM_VOXEL_BINS
+            bins = self._config.settings_of(preset).DATA.NUM_VOXEL_BINS
             files[f"{folder}/alignment.csv"] = None
             files[f"{folder}/k{bins}/accepted.json"] = None
         return list(files)
@@ -114,7 +114,7 @@ class DataPlan:
             root = Path(data_source.root)
             other_roots = spike_roots(root, first["split"], first["name"], data_source.layout)
         title = f"preset {preset}, {data_source.root}"
-        settings = self._config.preset(preset)
+        settings = self._config.settings_of(preset)
         requirements.require_spikes(title, survey["spikes"], settings, other_roots)
 
     def _require_sequences_to_hold_out(self, preset: str) -> None:
@@ -123,8 +123,8 @@ class DataPlan:
         Raises:
             ConfigError: naming both.
         """
-        settings = self._config.preset(preset)
-        if settings.untrained_weights is not None:
+        settings = self._config.settings_of(preset)
+        if settings.unchanged_weights is not None:
             return
         data_source = self._config.data_source(preset)
         split = f"{settings.DATA.TRAIN_SPLIT}/"
@@ -145,8 +145,8 @@ class DataPlan:
         if survey is None:
             return []
         if data_source.on_error == "stop":
-            return [*surveyed(survey), *survey["excluded"]]
-        return surveyed(survey)
+            return [*surveyed_sequences(survey), *survey["excluded"]]
+        return surveyed_sequences(survey)
 
     def _add_unused_data_message(self, preset: str) -> None:
         """Add a message on a preset that trains on generated data although DATA.ROOT is set."""
@@ -227,7 +227,9 @@ class DataPlan:
         """
         return len(shard_members(shard, self._sequences(self.data_source(dataset)))) or ALL_CORES
 
-    def shard_damage(self, dataset: str, folder: str, shard: str, kind: ManifestKind[Shard]) -> str:
+    def shard_damage(
+        self, dataset: str, folder: str, shard: str, kind: ManifestKind[ShardManifest]
+    ) -> str:
         """Describe the damaged results of a shard, among the sequences that its file lists.
 
         A sequence whose raw files could not be read counts as damaged.
@@ -269,6 +271,6 @@ class DataPlan:
             return list(states)
         folder = self._config.data_folder(data_source.name)
         try:
-            return surveyed(read_manifest(folder / "survey.json", SURVEY))
+            return surveyed_sequences(read_manifest(folder / "survey.json", SURVEY))
         except DataError:
             return []

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from vrtspike.config.workflow import Workflow
+from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.clips.requirements import crop_sizes
 from vrtspike.data.data_source import DataKind, DataSource
-from vrtspike.settings import Settings, deblurring_settings
-from vrtspike.settings.generated_data import DeblurringWorkflowSettings
-from vrtspike.settings.stores import StoreOptions
+from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
+from vrtspike.deblurring_settings.stores import StoreOptions
+from vrtspike.deblurring_settings.workflow_settings import DeblurringWorkflowSettings
 from vrtspike.system.errors import ConfigError
 
 
@@ -26,7 +26,7 @@ class DeblurringConfig:
         workflow: configuration of all tasks.
     """
 
-    workflow: Workflow
+    workflow: WorkflowConfig
 
     @property
     def settings(self) -> DeblurringWorkflowSettings:
@@ -43,21 +43,21 @@ class DeblurringConfig:
         return self.results / "data" / dataset_name
 
     @cached_property
-    def presets(self) -> dict[str, Settings]:
+    def presets(self) -> dict[str, DeblurringSettings]:
         """The presets of deblurring, those of sweeps included, by name."""
         return {
             name: settings
             for name, settings in self.workflow.every_preset.items()
-            if isinstance(settings, Settings)
+            if isinstance(settings, DeblurringSettings)
         }
 
-    def preset(self, name: str) -> Settings:
+    def settings_of(self, name: str) -> DeblurringSettings:
         """Return a preset of deblurring.
 
         Raises:
-            ConfigError: as :meth:`Workflow.preset`, or if it is one of another task.
+            ConfigError: as :meth:`WorkflowConfig.settings_of`, or if it is one of another task.
         """
-        return deblurring_settings(self.workflow.preset(name), name)
+        return require_deblurring_settings(self.workflow.settings_of(name), name)
 
     @cached_property
     def data_source_by_preset(self) -> dict[str, DataSource]:
@@ -116,7 +116,7 @@ class DeblurringConfig:
         """Reject presets whose different data would have one name.
 
         Raises:
-            ConfigError: as :meth:`preset`, or naming both and the key that differs.
+            ConfigError: as :meth:`settings_of`, or naming both and the key that differs.
         """
         data_source = vars(self.data_source(preset))
         other_source = vars(self.data_source(other))
@@ -133,9 +133,9 @@ class DeblurringConfig:
         """Return the data set that a preset of deblurring takes, derived ones included.
 
         Raises:
-            ConfigError: as :meth:`preset`.
+            ConfigError: as :meth:`settings_of`.
         """
-        return self._data_source_of(self.preset(preset))
+        return self._data_source_of(self.settings_of(preset))
 
     def store_options(self, preset: str, bins: int) -> StoreOptions:
         """Return the options of the stores of a data set.
@@ -146,8 +146,8 @@ class DeblurringConfig:
             preset: a preset with the data set.
             bins: K.
         """
-        data = self.preset(preset).DATA
-        return StoreOptions.of(data).model_copy(update={"bins": bins})
+        data = self.settings_of(preset).DATA
+        return StoreOptions.from_settings(data).model_copy(update={"bins": bins})
 
     def gate_options(self, preset: str, bins: int) -> GateOptions:
         """Return the requirements of the gate: the smallest clips that presets take of a data set.
@@ -164,7 +164,7 @@ class DeblurringConfig:
             for name, settings in self.presets.items()
             if self.data_source_by_preset[name] == data_source
         ]
-        trained = [settings for settings in presets if settings.untrained_weights is None]
+        trained = [settings for settings in presets if settings.unchanged_weights is None]
         if trained:
             presets = trained
         return GateOptions(
@@ -176,7 +176,7 @@ class DeblurringConfig:
             on_error=data_source.on_error,
         )
 
-    def _data_source_of(self, settings: Settings) -> DataSource:
+    def _data_source_of(self, settings: DeblurringSettings) -> DataSource:
         """Return the data set of the settings of a preset."""
         data = settings.DATA
         sections = self.settings

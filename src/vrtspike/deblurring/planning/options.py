@@ -11,7 +11,11 @@ from pydantic import TypeAdapter
 
 from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.versions import folder_version
-from vrtspike.settings.generated_data import CalibrateSettings, SimulatedSequence, SimulateSettings
+from vrtspike.deblurring_settings.workflow_settings import (
+    CalibrateSettings,
+    SimulatedSequence,
+    SimulateSettings,
+)
 from vrtspike.system.errors import ConfigError
 
 MISSING = "missing"

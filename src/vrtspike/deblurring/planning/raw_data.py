@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vrtspike.data.data_source import DataSource
-from vrtspike.data.manifests import Survey, surveyed
+from vrtspike.data.manifests import Survey, surveyed_sequences
 from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.survey import survey_files
 from vrtspike.data.raw.versions import source_version
@@ -94,7 +94,7 @@ class RawData:
             return survey, {}
         folder = self._config.data_folder(data_source.name) / "ingest"
         states = {}
-        for name in surveyed(survey):
+        for name in surveyed_sequences(survey):
             states[name] = _measure(data_source.root, files[name], folder / f"{name}.json")
         return survey, states
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vrtspike.data.clips.recording_limits import RecordingLimits
-from vrtspike.restoration.checks.clip_check import find_doubts
-from vrtspike.restoration.checks.outside_training import LimitCheck, compare_with_limits
+from vrtspike.restoration.checks.limit_check import LimitCheck, compare_with_limits
+from vrtspike.restoration.checks.spike_fit import find_spike_mismatches
 from vrtspike.restoration.inputs.input_clip import InputClip
 
 
@@ -29,11 +29,11 @@ class CheckedClip:
 
     @cached_property
     def doubts(self) -> Mapping[int | None, str]:
-        """Messages on spikes that do not fit the frames, see :func:`find_doubts`.
+        """Messages on spikes that do not fit the frames, see :func:`find_spike_mismatches`.
 
         The first use reads every spike file.
         """
-        return find_doubts(self.source)
+        return find_spike_mismatches(self.source)
 
     @property
     def is_judged(self) -> bool:

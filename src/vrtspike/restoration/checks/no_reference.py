@@ -31,7 +31,7 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.spike_reconstruction import tfp
-from vrtspike.data.voxels.gain import GainMeter
+from vrtspike.data.voxels.gain import GainEstimator
 from vrtspike.io.images import luma, shrink
 from vrtspike.restoration.inputs.clip_spikes import FrameSpikes
 from vrtspike.restoration.inputs.input_clip import InputClip
@@ -140,8 +140,8 @@ def _measurement(
         return None
     whole = np.stack([recorded[step] for step in range(len(recorded))])
     total = whole[exposure.start : exposure.stop].sum(axis=0, dtype=np.int64)
-    meter = GainMeter()
-    meter.add(blur, total, exposure.steps)
+    meter = GainEstimator()
+    meter.update(blur, total, exposure.steps)
     try:
         gain = meter.gain("the exposure")
     except DataError:  # without a single spike
@@ -196,7 +196,7 @@ def unseen_agreement(clip: InputClip, index: int, frames: Sequence[Image]) -> li
     spikes = clip.spikes.frames[index]
     pictures = []
     for window in _unseen_windows(clip, index):
-        picture = spikes.read(window).picture()
+        picture = spikes.read(window).count_image()
         if picture.any():
             pictures.append(picture)
     if not pictures or min(pictures[0].shape) < UNSEEN_SQUARE + 2 * REACH:

@@ -15,13 +15,14 @@ import numpy as np
 
 from vrtspike.config.tasks import Metric
 from vrtspike.data.checks.consistency import Consistency
-from vrtspike.data.checks.frame_views import FrameView, view_picture
+from vrtspike.data.checks.frame_views import FrameSummary, summarize_image
 from vrtspike.data.rgb_images import Image
-from vrtspike.data.video import video_file
+from vrtspike.data.video import video_writer
 from vrtspike.io.files import finite_or_null
 from vrtspike.io.images import read_picture, to_8_bit
 from vrtspike.metrics.psnr import PSNR, psnr
 from vrtspike.metrics.ssim import SSIM, ssim
+from vrtspike.restoration.checks.limit_check import LimitCheck, kept_frames_warning
 from vrtspike.restoration.checks.no_reference import (
     AGREEMENT,
     REBLUR,
@@ -29,14 +30,13 @@ from vrtspike.restoration.checks.no_reference import (
     no_reference_metrics,
     unseen_agreement,
 )
-from vrtspike.restoration.checks.outside_training import LimitCheck, kept_frames_warning
 from vrtspike.restoration.folder.opened_request import RestoredClip
 from vrtspike.restoration.folder.record import RESTORE_RECORD, SIDE_BY_SIDE, VIDEO
 from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.system.errors import list_faults
-from vrtspike.system.progress_bar import Progresses
+from vrtspike.system.progress_bar import OpenProgress
 
-Scores: TypeAlias = Mapping[str, Callable[[Image], float]]
+MetricFunctions: TypeAlias = Mapping[str, Callable[[Image], float]]
 """Metrics of a frame alone, uint8 (H, W, 3), by their names."""
 
 
@@ -51,15 +51,18 @@ FRAME_METRICS: tuple[Metric, ...] = (
 
 
 def measure_and_write_videos(
-    request: RestoreRequest, clip: RestoredClip, scores: Scores, progress: Progresses
+    request: RestoreRequest,
+    clip: RestoredClip,
+    metric_functions: MetricFunctions,
+    open_progress: OpenProgress,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure the restored frames on disk and write the videos.
 
     Args:
         request: names the videos to write.
         clip: the restored frames.
-        scores: metrics of a frame alone, by their names.
-        progress: opens the progress of this step.
+        metric_functions: metrics of a frame alone, by their names.
+        open_progress: opens the progress of this step.
 
     Returns:
         the metrics of each frame, and messages on sharp frames that do not fit.
@@ -67,7 +70,7 @@ def measure_and_write_videos(
     entries = []
     check = Consistency()
     with contextlib.ExitStack() as opened:
-        show = opened.enter_context(progress("metrics, videos"))
+        show = opened.enter_context(open_progress("metrics, videos"))
         restored_video = _open_video(opened, request.video, request.output / VIDEO, clip)
         compared_video = _open_video(
             opened, request.side_by_side, request.output / SIDE_BY_SIDE, clip
@@ -80,14 +83,14 @@ def measure_and_write_videos(
             if clip.sharp is not None:
                 truth = clip.sharp.frame(index)
                 images.append(truth)
-                blurry_view = view_picture(clip.source.frames.describe(index), blur)
-                sharp_view = view_picture(clip.sharp.describe(index), truth)
-                check.add(FrameView(blurry_view, sharp_view))
+                blurry_view = summarize_image(clip.source.frames.describe(index), blur)
+                sharp_view = summarize_image(clip.sharp.describe(index), truth)
+                check.add(FrameSummary(blurry_view, sharp_view))
             if restored_video is not None:
                 restored_video([restored])
             if compared_video is not None:
                 compared_video(images)
-            metrics = measure_frame(clip, index, blur, restored, truth, scores)
+            metrics = measure_frame(clip, index, blur, restored, truth, metric_functions)
             # Equal frames have no finite PSNR.
             entries.append({"frame": name, **finite_or_null(metrics)})
             show(index + 1, len(clip.files))
@@ -100,7 +103,7 @@ def _open_video(
     """Open a video with the time stamps of the clip; None if it is not wanted."""
     if not is_wanted:
         return None
-    return opened.enter_context(video_file(path, like=clip.source.frames.video))
+    return opened.enter_context(video_writer(path, like=clip.source.frames.video))
 
 
 def measure_frame(
@@ -109,7 +112,7 @@ def measure_frame(
     blur: Image,
     restored: Image,
     truth: Image | None,
-    scores: Scores,
+    metric_functions: MetricFunctions,
 ) -> dict[str, Any]:
     """Return the metrics of one frame by their names; ``_blur`` marks those of the blurry frame."""
     metrics: dict[str, Any] = {}
@@ -122,12 +125,12 @@ def measure_frame(
             metrics["unseen_blur"], metrics["unseen"] = agreements
             metrics["kept_blurry"] = bool(np.array_equal(blur, restored))
     if truth is not None:
-        scores = {
-            **scores,
+        metric_functions = {
+            **metric_functions,
             "psnr": partial(psnr, sharp=truth),
             "ssim": partial(ssim, sharp=truth),
         }
-    for name, score in scores.items():
+    for name, score in metric_functions.items():
         metrics[f"{name}_blur"] = score(blur)
         metrics[name] = score(restored)
     return metrics

@@ -16,9 +16,9 @@ from vrtspike.data.video import uncopied_streams
 from vrtspike.io.files import write_json
 from vrtspike.io.images import write_png
 from vrtspike.restoration.checks.checked_clip import CheckedClip
-from vrtspike.restoration.checks.clip_check import doubts_message
+from vrtspike.restoration.checks.spike_fit import doubts_message
 from vrtspike.restoration.folder.frame_metrics import (
-    Scores,
+    MetricFunctions,
     measure_and_write_videos,
     worse_frames_by_metric,
 )
@@ -35,11 +35,11 @@ from vrtspike.restoration.folder.record import (
     remove_results,
     require_replaceable,
 )
-from vrtspike.restoration.inference.tiling import Tiling, recomputation, tile_unit
+from vrtspike.restoration.inference.tiling import Tiling, tile_unit, tiling_overhead
 from vrtspike.restoration.inputs.clip_frames import picture_files
 from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.system.errors import list_faults, printable
-from vrtspike.system.progress_bar import Progresses
+from vrtspike.system.progress_bar import OpenProgress
 
 NO_SPIKES = "none, the model takes none"
 
@@ -114,7 +114,7 @@ class OutputFolder:
             self._note(f"{present} of {len(files)} frames are there already, restored before")
         source = clip.source
         shape = (len(source.names), *source.size)
-        factor = recomputation(shape, tiling, tile_unit(source.ratio.numerator))
+        factor = tiling_overhead(shape, tiling, tile_unit(source.ratio.numerator))
         self.record = {
             **self._identity,
             "paths": {
@@ -152,18 +152,20 @@ class OutputFolder:
             write_png(files[number], image)
         self.record["seconds_per_frame"] = (time.monotonic() - started) / len(self.missing)
 
-    def measure(self, clip: CheckedClip, scores: Scores, progress: Progresses) -> None:
+    def measure(
+        self, clip: CheckedClip, metric_functions: MetricFunctions, open_progress: OpenProgress
+    ) -> None:
         """Measure all frames, write the videos, and record the metrics and verdicts.
 
         Args:
             clip: the checked clip.
-            scores: metrics of a frame alone, by their names.
-            progress: opens the progress of this step.
+            metric_functions: metrics of a frame alone, by their names.
+            open_progress: opens the progress of this step.
         """
         # Metrics from spikes that do not fit the frames look good but are meaningless.
         restored = self._opened.restored_clip(with_spikes=not self.record["doubts"])
         self.record["frames"], misfits = measure_and_write_videos(
-            self._opened.request, restored, scores, progress
+            self._opened.request, restored, metric_functions, open_progress
         )
         self.record["verdicts"] = worse_frames_by_metric(self.record["frames"], clip.limits)
         self._write_record()
@@ -211,7 +213,7 @@ def _note_lost_parts(source: InputClip, note: Note) -> None:
     video = source.frames.video
     if video is None:
         return
-    if not video.timed:
+    if not video.has_timestamps:
         note(
             f"warning: {video.path}: has no usable time stamps; the restored videos have "
             f"{float(video.rate):.4g} frames per second"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vrtspike.deblurring_settings.schema import DeblurringSettings
 from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
 from vrtspike.restoration.inputs.clip_source import ClipWindow
-from vrtspike.settings.schema import Settings
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.system.rounding import divide_up, round_up
+from vrtspike.system.rounding import ceil_div, round_up
 
 if TYPE_CHECKING:
     import torch
@@ -25,9 +25,9 @@ class Tiling:
     """Spatial tiles and temporal windows of a clip.
 
     Attributes:
-        size: largest height and width of a spatial tile in pixels (see :func:`even_side`); 0 takes
-            the whole frame. A multiple of the numerator of the ratio between frame and sensor, so
-            that tiles fall on whole pixels of the sensor.
+        size: largest height and width of a spatial tile in pixels (see :func:`balanced_side`); 0
+            takes the whole frame. A multiple of the numerator of the ratio between frame and
+            sensor, so that tiles fall on whole pixels of the sensor.
         overlap: pixels shared by neighbouring tiles, likewise a multiple, at most half of ``size``.
         frames: frames of a temporal window; 0 takes the whole clip.
         frames_overlap: frames shared by neighbouring windows, at most half of ``frames``.
@@ -72,7 +72,7 @@ a CPU, memory grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `bas
 make copies, and freed memory is fragmented."""
 
 
-def tiling_for(settings: Settings) -> Tiling:
+def tiling_for(settings: DeblurringSettings) -> Tiling:
     """Return the tiling of TEST.TILE, with DATA.CLIP_LEN frames in a window if it names none.
 
     A temporal window shares a sixth of its frames with the next one, at least one frame: two of 12,
@@ -87,7 +87,7 @@ def tiling_for(settings: Settings) -> Tiling:
     return Tiling(tile.SIZE, tile.OVERLAP, frames, frames_overlap)
 
 
-def _takes_neighbors(settings: Settings) -> bool:
+def _takes_neighbors(settings: DeblurringSettings) -> bool:
     """Return whether a model gets the spikes of the frames before and after a window.
 
     One that was trained on single frames alone has learnt nothing of such spikes, and the control
@@ -96,7 +96,7 @@ def _takes_neighbors(settings: Settings) -> bool:
     model = settings.MODEL
     is_trained = settings.DATA.NEIGHBOURS or settings.DATA.CLIP_LEN > 1
     takes_them = model.USE_SPIKE and model.network.takes_neighbors
-    return takes_them and is_trained and not model.gives_other_spikes
+    return takes_them and is_trained and not model.shuffles_spikes
 
 
 def tile_unit(ratio: int) -> int:
@@ -108,7 +108,7 @@ def tile_unit(ratio: int) -> int:
     return math.lcm(_WINDOW, ratio)
 
 
-def even_side(length: int, size: int, overlap: int, unit: int) -> int:
+def balanced_side(length: int, size: int, overlap: int, unit: int) -> int:
     """Return the smallest side that covers an axis with no more windows than ``size`` does.
 
     The last window ends with the axis. Windows of the full ``size`` would share more than
@@ -120,27 +120,27 @@ def even_side(length: int, size: int, overlap: int, unit: int) -> int:
         overlap: positions shared by neighbours, at most ``size // 2``.
         unit: the side is a multiple of it, if it is below ``size``.
 
-    >>> even_side(720, 256, 32, unit=8), even_side(1280, 256, 32, unit=8)
+    >>> balanced_side(720, 256, 32, unit=8), balanced_side(1280, 256, 32, unit=8)
     (208, 240)
     """
     if size == 0 or size >= length:
         return length
-    windows = divide_up(length - overlap, size - overlap)
+    windows = ceil_div(length - overlap, size - overlap)
     total = length + (windows - 1) * overlap
-    side = round_up(divide_up(total, windows), unit)
+    side = round_up(ceil_div(total, windows), unit)
     return min(max(side, 2 * overlap), size)
 
 
-def recomputation(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> float:
+def tiling_overhead(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> float:
     """Return pixels that are restored for each pixel of the clip; 1 without overlap.
 
     Args:
         shape: frames, height and width of the clip.
         tiling: tiling of the clip.
-        unit: as for :func:`even_side`.
+        unit: as for :func:`balanced_side`.
     """
     restored = 1
-    for spans in cut(shape, tiling, unit):
+    for spans in tile_windows(shape, tiling, unit):
         restored *= sum(part.stop - part.start for part, _ in spans)
     return restored / math.prod(shape)
 
@@ -157,7 +157,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def fit_tiling(
-    settings: Settings,
+    settings: DeblurringSettings,
     shape: tuple[int, int, int],
     ratio: int,
     device: torch.device,
@@ -188,7 +188,7 @@ def fit_tiling(
         if tiling.neighbors:
             window = min(tiling.frames, shape[0])
             pixels = pixels * window // (window + extra_frames)
-        return replace(tiling, size=choose_size(shape, tiling, unit, pixels))
+        return replace(tiling, size=choose_tile_size(shape, tiling, unit, pixels))
     if not isinstance(tile, int) or tile < 0 or tile % ratio:
         raise ConfigError(f"tile: found {tile!r}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
@@ -198,7 +198,7 @@ def fit_tiling(
     return replace(tiling, size=tile, overlap=min(tiling.overlap, max_overlap))
 
 
-def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
+def choose_tile_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: int) -> int:
     """Return the ``size`` of tiles with the least recomputation; 0 for the whole frame.
 
     Args:
@@ -218,8 +218,8 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
     smallest = round_up(max(2 * tiling.overlap, unit), unit)
     fitting = []
     for size in range(smallest, max(height, width) + unit, unit):
-        rows = even_side(height, size, tiling.overlap, unit)
-        columns = even_side(width, size, tiling.overlap, unit)
+        rows = balanced_side(height, size, tiling.overlap, unit)
+        columns = balanced_side(width, size, tiling.overlap, unit)
         if rows * columns <= max_pixels:
             fitting.append(size)
     if not fitting:
@@ -228,16 +228,18 @@ def choose_size(shape: tuple[int, int, int], tiling: Tiling, unit: int, pixels: 
             f"memory is enough for {pixels} of their {smallest * smallest * window} pixels; end "
             "other programs, or choose another device"
         )
-    return min(fitting, key=lambda size: recomputation(shape, replace(tiling, size=size), unit))
+    return min(fitting, key=lambda size: tiling_overhead(shape, replace(tiling, size=size), unit))
 
 
-def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[WeightedWindow]]:
+def tile_windows(
+    shape: tuple[int, int, int], tiling: Tiling, unit: int
+) -> list[list[WeightedWindow]]:
     """Return the windows along time, rows and columns.
 
     Args:
         shape: frames, height and width of the clip.
         tiling: tiling of the clip.
-        unit: as for :func:`even_side`.
+        unit: as for :func:`balanced_side`.
     """
     frames, height, width = shape
     equal_weights = None
@@ -249,7 +251,7 @@ def cut(shape: tuple[int, int, int], tiling: Tiling, unit: int) -> list[list[Wei
     for length in (height, width):
         side = tiling.size
         if tiling.fading:
-            side = even_side(length, tiling.size, tiling.overlap, unit)
+            side = balanced_side(length, tiling.size, tiling.overlap, unit)
         spans.append(cut_axis(length, side, tiling.overlap, inner_half))
     return spans
 

@@ -19,7 +19,7 @@ from vrtspike.data.raw.layouts.folders import list_frames
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.recordings import find_recordings, find_sensor
-from vrtspike.data.raw.spikes import PackedSpikes, Sensor, frame_scale
+from vrtspike.data.raw.spikes import PackedSpikes, Sensor, size_ratio
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.io.images import to_8_bit
 from vrtspike.restoration.inputs.clip_frames import ClipFrames
@@ -152,7 +152,7 @@ def frame_to_sensor_ratio(clip_frames: ClipFrames, sensor: tuple[int, int]) -> F
         DataError: if the two sizes do not fit together.
     """
     try:
-        return frame_scale(clip_frames.size, sensor)
+        return size_ratio(clip_frames.size, sensor)
     except DataError as error:
         raise DataError(f"{clip_frames.location}: {error}, or crop the frames") from error
 

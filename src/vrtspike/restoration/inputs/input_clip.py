@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.registry import spike_layout
 from vrtspike.data.voxels.bins import bin_edges, bin_table
-from vrtspike.data.voxels.gain import GainMeter
+from vrtspike.data.voxels.gain import GainEstimator
+from vrtspike.deblurring_settings import require_deblurring_settings
+from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.restoration.inputs.clip_frames import ClipFrames, InputFrames, open_frames
 from vrtspike.restoration.inputs.clip_source import ClipSource
 from vrtspike.restoration.inputs.clip_spikes import (
@@ -24,8 +26,6 @@ from vrtspike.restoration.inputs.clip_spikes import (
     simulated_spikes,
 )
 from vrtspike.runs.identity import RunIdentity
-from vrtspike.settings import deblurring_settings
-from vrtspike.settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
 
 InputSpikes: TypeAlias = str | Path | NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
@@ -82,12 +82,12 @@ class InputClip(ClipSource):
         """Both are measured at once, with one frame in memory at a time."""
         if self.spikes is None:
             return None, None
-        meter = GainMeter()
+        meter = GainEstimator()
         spike_count = 0.0
         pixel_steps = 0
         for index, frame in enumerate(self.spikes.frames):
-            counts = frame.read(frame.exposure).picture()
-            meter.add(self.frames.frame(index), counts, frame.exposure.steps)
+            counts = frame.read(frame.exposure).count_image()
+            meter.update(self.frames.frame(index), counts, frame.exposure.steps)
             spike_count += float(counts.sum(dtype=np.float64))
             pixel_steps += counts.size * frame.exposure.steps
         return meter.gain(self.spikes.location), spike_count / pixel_steps
@@ -121,7 +121,7 @@ def open_clip(
             option has an unknown value, or describes other spikes than those given.
         DataError: if frames or spikes cannot be used.
     """
-    settings = deblurring_settings(run.settings)
+    settings = require_deblurring_settings(run.settings)
     _require_fitting_options(spikes, sensor, layout, exposures)
     clip_frames = open_frames(frames)
     _require_one_source(run, spikes, simulate_spikes, settings.MODEL.USE_SPIKE)
@@ -134,7 +134,7 @@ def open_clip(
     elif spikes is not None:
         times = clip_layout if exposures is None else exposures
         clip_spikes = array_spikes(clip_frames, spikes, times)
-    return InputClip(clip_frames, clip_spikes, StoreOptions.of(settings.DATA))
+    return InputClip(clip_frames, clip_spikes, StoreOptions.from_settings(settings.DATA))
 
 
 def _require_one_source(

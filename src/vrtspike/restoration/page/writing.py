@@ -17,7 +17,7 @@ from vrtspike.restoration.folder.opened_request import OpenedRequest, RestoredCl
 from vrtspike.restoration.folder.record import PAGE, SIDE_BY_SIDE, VIDEO, RestoreRecord, record_page
 from vrtspike.restoration.folder.restored_folder import RestoredFolder
 from vrtspike.restoration.inputs.clip_frames import require_size, sequence_name
-from vrtspike.restoration.page.compared import ComparedFrames, read_compared
+from vrtspike.restoration.page.compared_frames import ComparedFrames, read_compared
 from vrtspike.restoration.page.contents import (
     TASK,
     ModelOnPage,
@@ -31,7 +31,7 @@ from vrtspike.restoration.page.frame_pictures import (
     write_page_pictures,
 )
 from vrtspike.restoration.page.gallery import GALLERY
-from vrtspike.system.progress_bar import Progresses
+from vrtspike.system.progress_bar import OpenProgress
 
 PAGE_BYTES = 29_000_000
 """Size of the page with its pictures; with the names of files it stays below 30 MB."""
@@ -56,7 +56,7 @@ def add_page(
     result: RestoredFolder,
     compared: Path | None = None,
     *,
-    progress: Progresses,
+    open_progress: OpenProgress,
 ) -> RestoredFolder:
     """Write the page of a restored folder if the request has one, and return the new result.
 
@@ -64,7 +64,7 @@ def add_page(
         opened: request and inputs.
         result: the finished restoration.
         compared: folder of frames of another model, which stand beside these.
-        progress: opens the progress of measuring these.
+        open_progress: opens the progress of measuring these.
 
     Raises:
         DataError: if a frame is missing, or one to compare with has another size.
@@ -75,7 +75,7 @@ def add_page(
     if compared is not None:
         frames = read_compared(compared, opened.source.names, opened.source.size)
     return replace(
-        result, record=write_folder_page(opened, result.record, frames, progress=progress)
+        result, record=write_folder_page(opened, result.record, frames, open_progress=open_progress)
     )
 
 
@@ -84,7 +84,7 @@ def write_folder_page(
     record: RestoreRecord,
     compared: ComparedFrames | None = None,
     *,
-    progress: Progresses,
+    open_progress: OpenProgress,
     page_bytes: int = PAGE_BYTES,
     embedded_bytes: int = EMBEDDED_BYTES,
 ) -> RestoreRecord:
@@ -98,7 +98,7 @@ def write_folder_page(
         opened: request and inputs.
         record: contents of ``restore.json``, of a finished restoration.
         compared: frames of another model, if any.
-        progress: opens the progress of measuring these.
+        open_progress: opens the progress of measuring these.
         page_bytes: size limit of the page with its pictures.
         embedded_bytes: size of all pictures up to which the page contains them.
 
@@ -112,7 +112,7 @@ def write_folder_page(
     clip = opened.restored_clip(with_spikes=not record["doubts"])
     models = [_model(clip, record)]
     if compared is not None:
-        models.append(_compared_model(clip, compared, models[0].label, record, progress))
+        models.append(_compared_model(clip, compared, models[0].label, record, open_progress))
     page_file = output / PAGE
     page_file.unlink(missing_ok=True)
     name = sequence_name(Path(record["paths"]["input"]))
@@ -150,12 +150,12 @@ def _compared_model(
     compared: ComparedFrames,
     other_label: str,
     record: RestoreRecord,
-    progress: Progresses,
+    open_progress: OpenProgress,
 ) -> ModelOnPage:
     """Measure frames of another model as those of the record were measured."""
     measured = replace(clip, files=compared.files)
     metrics = []
-    with progress("metrics to compare with") as show:
+    with open_progress("metrics to compare with") as show:
         for index, name in enumerate(clip.source.names):
             restored = to_8_bit(read_picture(compared.files[index]).rgb)
             require_size(str(compared.files[index]), restored, clip.source.size)

@@ -15,7 +15,7 @@ from vrtspike.data.raw.layouts.files import SequenceFiles
 from vrtspike.data.raw.layouts.folders import MAX_LINES
 from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
-from vrtspike.data.raw.numbering import find_jumps, frame_order
+from vrtspike.data.raw.numbering import find_gaps, frame_order
 from vrtspike.system.errors import ConfigError, DataError, did_you_mean, first_few
 
 MODULES = (
@@ -148,8 +148,8 @@ def _jumps(files: SequenceFiles) -> list[str]:
     layout = LAYOUTS[files.layout]
     names = sorted(set(files.blur) & set(files.sharp), key=frame_order)
     numbers = layout.numbers(names)
-    step, jumps = find_jumps(names, numbers, layout.step)
-    common_step, others = find_jumps(names, numbers)
+    step, jumps = find_gaps(names, numbers, layout.step)
+    common_step, others = find_gaps(names, numbers)
     if len(names) > 2 and common_step != step and not others:
         return [
             f"frame numbers rise by {common_step} from each frame to the next, expected {step} in "
