@@ -31,7 +31,7 @@ def main() -> None:
     accepted = accept(
         manifest_paths(arguments.ingested, surveyed_sequences(survey)),
         arguments.options,
-        surveyed=survey["excluded"],
+        survey_faults=survey["excluded"],
     )
     write_json(arguments.output, accepted)
     print(f"{len(accepted['sequences'])} sequences without faults")

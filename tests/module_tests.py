@@ -36,7 +36,7 @@ TESTED_WITH = {
     "config/test_loading.py": ["config/checking"],
     "config/test_reference.py": ["config/fields"],
     "config/test_workflow.py": ["config/workflow_loading", "config/workflow_schema"],
-    "data/checks/test_consistency.py": ["data/checks/frame_views"],
+    "data/checks/test_consistency.py": ["data/checks/frame_summaries"],
     "data/simulation/test_general.py": ["data/simulation/photographs"],
     "data/store/test_reading.py": ["data/store/layout"],
     "data/test_data_size.py": ["data/data_source"],

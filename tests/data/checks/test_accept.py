@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vrtspike.data.checks.accept import accept
-from vrtspike.data.checks.frame_views import THUMBNAIL_SIDE
+from vrtspike.data.checks.frame_summaries import THUMBNAIL_SIDE
 from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.manifests import INGESTED
 from vrtspike.io.files import write_json

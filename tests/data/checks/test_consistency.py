@@ -13,7 +13,7 @@ import pytest
 from tests.data.checks.sequences import OTHER, SEQUENCE, faults, has_fault, recode, slow_film
 from tests.data.scenes import film
 from vrtspike.data.checks.consistency import Consistency
-from vrtspike.data.checks.frame_views import FrameSummary, summarize_image
+from vrtspike.data.checks.frame_summaries import FrameSummary, summarize_image
 from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.simulation.sequence import write_sequence

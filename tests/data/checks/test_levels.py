@@ -10,7 +10,7 @@ import pytest
 from tests.data.checks.sequences import OTHER, SEQUENCE, faults, has_fault, recode
 from tests.data.prepared import check
 from tests.data.scenes import film
-from vrtspike.data.checks.frame_views import to_gray
+from vrtspike.data.checks.frame_summaries import to_gray
 from vrtspike.data.simulation.demo import SCENES, render
 from vrtspike.data.simulation.sensor import SimulatedSensor
 from vrtspike.data.simulation.sequence import write_sequence

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vrtspike.data.checks.copies import Thumbnails, TrainingFrames, read_thumbnails
+from vrtspike.data.checks.near_duplicates import Thumbnails, TrainingFrames, read_thumbnails
 from vrtspike.data.checks.options import GateOptions
 from vrtspike.data.manifests import (
     ACCEPTED,
@@ -43,14 +43,14 @@ class _Sequence:
 
 
 def accept(
-    manifests: Sequence[str | Path], options: GateOptions, surveyed: Faults | None = None
+    manifests: Sequence[str | Path], options: GateOptions, survey_faults: Faults | None = None
 ) -> Acceptance:
     """Let a data set pass only if none of its sequences has a fault.
 
     Args:
         manifests: paths of all ingest manifests.
         options: requirements on the sequences, and whether those with faults are left out.
-        surveyed: faults that the survey found, by ``<split>/<name>`` or split.
+        survey_faults: faults that the survey found, by ``<split>/<name>`` or split.
 
     Returns:
         the acceptance, deliberately minimal, so that a change of one sequence does not look like a
@@ -71,7 +71,7 @@ def accept(
     if not sequences:
         raise DataError("no ingest manifests given: there is nothing to accept")
     overlaps = _compare(sequences, options)
-    faults = _collect_faults(sequences, surveyed or {})
+    faults = _collect_faults(sequences, survey_faults or {})
     lines = named_faults(faults)
     for requirement, names in unmet.items():
         # A requirement of the settings takes one line for all sequences.
@@ -114,14 +114,14 @@ def _read_sequence(manifest: CheckedSequence) -> _Sequence:
 
 
 def find_faults(
-    manifests: Iterable[CheckedSequence], splits: tuple[str, str], surveyed: Faults
+    manifests: Iterable[CheckedSequence], splits: tuple[str, str], survey_faults: Faults
 ) -> Faults:
     """Return the faults of a data set, of each sequence and between sequences.
 
     Args:
         manifests: contents of the ingest manifests of all sequences.
         splits: split of training and split of testing.
-        surveyed: faults that the survey found, by ``<split>/<name>`` or split.
+        survey_faults: faults that the survey found, by ``<split>/<name>`` or split.
 
     Returns:
         faults by ``<split>/<name>`` or split; sequences without faults are absent.
@@ -130,7 +130,7 @@ def find_faults(
     for sequence in map(_read_sequence, manifests):
         sequences[sequence.name] = sequence
     _compare(sequences, GateOptions(splits=splits))
-    return _collect_faults(sequences, surveyed)
+    return _collect_faults(sequences, survey_faults)
 
 
 def _compare(sequences: Mapping[str, _Sequence], options: GateOptions) -> dict[str, Counter[str]]:
@@ -192,9 +192,9 @@ def _find_overlaps(
     return overlaps
 
 
-def _collect_faults(sequences: Mapping[str, _Sequence], surveyed: Faults) -> Faults:
+def _collect_faults(sequences: Mapping[str, _Sequence], survey_faults: Faults) -> Faults:
     """Return the faults of the survey and of sequences, by name; sound ones are absent."""
-    faults = {**surveyed, **{name: sequence.faults for name, sequence in sequences.items()}}
+    faults = {**survey_faults, **{name: sequence.faults for name, sequence in sequences.items()}}
     return {name: list(lines) for name, lines in faults.items() if lines}
 
 

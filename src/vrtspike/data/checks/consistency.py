@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from vrtspike.data.checks.frame_views import FrameSummary, Gray, ImageSummary, SpikeSummary
+from vrtspike.data.checks.frame_summaries import FrameSummary, Gray, ImageSummary, SpikeSummary
 from vrtspike.data.checks.levels import MAX_FLAT, LevelComparison
 from vrtspike.data.checks.similarity import correlation
 

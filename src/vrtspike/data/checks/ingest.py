@@ -23,7 +23,7 @@ from vrtspike.data.checks.exposure_faults import (
     time_faults,
     widening,
 )
-from vrtspike.data.checks.frame_views import (
+from vrtspike.data.checks.frame_summaries import (
     FrameSummary,
     SpikeSummary,
     summarize_image,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.checks.frame_views import Gray, ImageSummary
+from vrtspike.data.checks.frame_summaries import Gray, ImageSummary
 from vrtspike.data.checks.similarity import correlation
 
 MAX_FLAT = 1.0

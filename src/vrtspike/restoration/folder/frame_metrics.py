@@ -15,7 +15,7 @@ import numpy as np
 
 from vrtspike.config.tasks import Metric
 from vrtspike.data.checks.consistency import Consistency
-from vrtspike.data.checks.frame_views import FrameSummary, summarize_image
+from vrtspike.data.checks.frame_summaries import FrameSummary, summarize_image
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.video import video_writer
 from vrtspike.io.files import finite_or_null

@@ -11,8 +11,8 @@ import pytest
 from tests.data.conftest import SEQUENCES
 from tests.data.prepared import checked
 from vrtspike.data.checks.accept import accept
-from vrtspike.data.checks.copies import TrainingFrames
-from vrtspike.data.checks.frame_views import THUMBNAIL_SIDE
+from vrtspike.data.checks.frame_summaries import THUMBNAIL_SIDE
+from vrtspike.data.checks.near_duplicates import TrainingFrames
 from vrtspike.data.checks.options import GateOptions
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError

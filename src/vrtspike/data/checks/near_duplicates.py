@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from vrtspike.data.checks.frame_views import THUMBNAIL_SIDE
+from vrtspike.data.checks.frame_summaries import THUMBNAIL_SIDE
 
 Thumbnails: TypeAlias = NDArray[np.uint8]
 """(N, pixels) of the frames of a sequence, in order."""
