@@ -72,6 +72,7 @@ def test_spike_files_of_another_sequence_give_a_warning(small_run, sequence, mod
         ({"spikes": 5}, "spikes: found int, expected an array or a path"),
         ({"simulate_spikes": True}, "give either recorded spikes or have spikes simulated"),
         ({"sensor": (24,)}, r"sensor: found \(24,\), expected its rows and columns"),
+        ({"sensor": 24}, "sensor: found 24, expected its rows and columns"),
         ({"sensor": (0, 32)}, r"sensor: found \(0, 32\), expected its rows and columns"),
         ({"sensor": (24, 40)}, "sensor size 24 x 40 does not fit frames"),
         ({"spikes": [], "sensor": (24, 32)}, "sensor: only spikes in files take it"),
@@ -79,6 +80,7 @@ def test_spike_files_of_another_sequence_give_a_warning(small_run, sequence, mod
         ({"layout": "s-smd"}, "layout: found 's-smd'; did you mean s_sdm.; expected one of"),
         ({"layout": ""}, "layout: found ''; expected one of"),
         ({"exposures": []}, "exposures: only spikes in memory take them"),
+        ({"spikes": [], "exposures": 5}, "exposures: found 5, expected a vrtspike.Exposure"),
         ({"spikes": [], "exposures": [(0, 9)]}, r"exposures: found \[\(0, 9\)\], expected a vrt"),
     ],
 )
@@ -107,3 +109,11 @@ def test_a_wrong_model_or_output_is_refused(sequence, model, options, message):
 def test_a_wrong_tile_is_refused(sequence, model, tile):
     with pytest.raises(ConfigError, match=r"tile: found .*expected 0 or a positive multiple of 2"):
         model.restore(sequence / "blur", sequence / "spike", tile=tile)
+
+
+def test_sizes_may_be_numbers_of_numpy(sequence, model):
+    sensor = (np.int64(24), np.int64(32))
+    restored = model.restore(
+        sequence / "blur", sequence / "spike", sensor=sensor, tile=np.int64(32)
+    )
+    assert len(list(restored)) == 5

@@ -12,11 +12,14 @@ import pytest
 import torch
 from torch import nn
 
+from vrtspike.config import load_preset
+from vrtspike.config.loading import derive_variant
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.layout import StoreContents
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
 from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.schema import ABLATION
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.models import build_model
 from vrtspike.models.restorer import repeat_pixels
@@ -236,4 +239,15 @@ def test_windows_of_neighbours_hold_their_spikes(clip):
 def test_only_models_that_know_neighbours_get_them(keys, expected):
     tiling = tiling_for(changed(LIGHT, **keys))
     assert tiling.neighbors is expected
-    assert tiling.frames_overlap == (0 if expected else 1)
+
+
+@pytest.mark.parametrize("preset", ["light", "light_demo", "light_small", "demo"])
+def test_the_models_of_an_ablation_have_the_same_windows(repository, preset):
+    settings = load_preset(repository / f"config/presets/{preset}.yaml")
+    tiling = tiling_for(settings)
+    is_light = settings.MODEL.network.takes_neighbors
+    assert (tiling.frames_overlap == 0) is is_light
+    for variant in ABLATION.variants:
+        other = tiling_for(derive_variant(preset, settings, variant))
+        assert replace(other, neighbors=tiling.neighbors) == tiling
+        assert not other.neighbors

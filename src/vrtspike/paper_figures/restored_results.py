@@ -160,7 +160,11 @@ def _open_spikes(
     path = _input(record, "spikes", folder)
     spikes = record["spikes"]
     sensor = tuple(spikes["sensor"]) if spikes["sensor"] else None
-    return recorded_spikes(clip_frames, path, sensor, spike_layout(spikes["layout"]))
+    try:
+        layout = spike_layout(spikes["layout"])
+    except ConfigError as error:
+        raise DataError(f"{folder / RESTORE_RECORD}: spikes.{error}") from None
+    return recorded_spikes(clip_frames, path, sensor, layout)
 
 
 def _sharp_files(

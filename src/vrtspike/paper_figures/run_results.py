@@ -121,7 +121,7 @@ class RunRestorer:
             )
 
 
-class StoredSequence(RestoredSequence):
+class StoreSequence(RestoredSequence):
     """A sequence of a store.
 
     Args:
@@ -257,7 +257,7 @@ def read_run_result(
         for sequence, store in stores.items():
             title = f"{name}: restore {sequence}, tiles"
             restore = partial(restorer.restore, folder, shown_protocol, title)
-            clips[sequence] = StoredSequence(sequence, store, restore, kept.get(sequence, {}))
+            clips[sequence] = StoreSequence(sequence, store, restore, kept.get(sequence, {}))
     else:
         notes.append(
             f"{name}: the stores of its test data are not beside it (results/data), so only frames "

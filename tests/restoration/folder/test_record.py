@@ -96,7 +96,7 @@ def test_foreign_files_are_not_written_over(model, job, overwrite):
     restore(model, replace(job, overwrite=overwrite))
     assert (job.output / "restored.mp4").read_text() == "mine"
     (job.output / "restore.json").write_text('{"title": "mine"}')
-    with pytest.raises(ConfigError, match=r"restore\.json: is no record of restored frames"):
+    with pytest.raises(ConfigError, match=r"restore\.json: is not a record of restored frames"):
         restore(model, replace(job, overwrite=overwrite))
     assert (job.output / "restore.json").read_text() == '{"title": "mine"}'
 

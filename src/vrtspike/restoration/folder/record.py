@@ -96,7 +96,7 @@ def read_earlier_record(path: Path) -> dict[str, Any]:
         return {}
     record = read_mapping(path, _ELSEWHERE)
     if not {"schema", "model"} <= record.keys():
-        raise ConfigError(f"{path}: is no record of restored frames; {_ELSEWHERE}")
+        raise ConfigError(f"{path}: is not a record of restored frames; {_ELSEWHERE}")
     return record
 
 

@@ -76,15 +76,17 @@ def tiling_for(settings: DeblurringSettings) -> Tiling:
     """Return the tiling of TEST.TILE, with DATA.CLIP_LEN frames in a window if it names none.
 
     A temporal window shares a sixth of its frames with the next one, at least one frame: two of 12,
-    as in VRT. Windows of a model that looks at the spikes of neighbouring frames share none: it
-    restores frames one by one, and gets these spikes with each window.
+    as in VRT. Windows of a network that restores frames one by one share none: its model gets the
+    spikes of the frames beside each window, and the models of an ablation have equal windows.
     """
     tile = settings.TEST.TILE
     frames = tile.FRAMES or settings.DATA.CLIP_LEN
-    if _takes_neighbors(settings):
-        return Tiling(tile.SIZE, tile.OVERLAP, frames, frames_overlap=0, neighbors=True)
     frames_overlap = min(max(1, frames // 6), frames // 2)
-    return Tiling(tile.SIZE, tile.OVERLAP, frames, frames_overlap)
+    if settings.MODEL.network.takes_neighbors:
+        frames_overlap = 0
+    return Tiling(
+        tile.SIZE, tile.OVERLAP, frames, frames_overlap, neighbors=_takes_neighbors(settings)
+    )
 
 
 def _takes_neighbors(settings: DeblurringSettings) -> bool:
@@ -189,7 +191,7 @@ def fit_tiling(
             window = min(tiling.frames, shape[0])
             pixels = pixels * window // (window + extra_frames)
         return replace(tiling, size=choose_tile_size(shape, tiling, unit, pixels))
-    if not isinstance(tile, int) or tile < 0 or tile % ratio:
+    if not isinstance(tile, int | np.integer) or tile < 0 or tile % ratio:
         raise ConfigError(f"tile: found {tile!r}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
         return tiling

@@ -183,7 +183,7 @@ def _require_fitting_options(
     if sensor is not None:
         if not is_in_files:
             raise ConfigError("sensor: only spikes in files take it; arrays have a size themselves")
-        if len(sensor) != 2 or not all(isinstance(side, int) and side > 0 for side in sensor):
+        if not _is_size(sensor):
             raise ConfigError(
                 f"sensor: found {sensor!r}, expected its rows and columns, two positive numbers"
             )
@@ -192,7 +192,16 @@ def _require_fitting_options(
             raise ConfigError(
                 f"exposures: only spikes in memory take them; files have {EXPOSURE_TABLE}"
             )
-        if not all(isinstance(exposure, Exposure) for exposure in exposures):
+        if not isinstance(exposures, Sequence) or not all(
+            isinstance(exposure, Exposure) for exposure in exposures
+        ):
             raise ConfigError(
                 f"exposures: found {exposures!r}, expected a vrtspike.Exposure for each frame"
             )
+
+
+def _is_size(value: object) -> bool:
+    """Return whether a value is a pair of positive integers, of Python or NumPy."""
+    if not isinstance(value, Sequence) or len(value) != 2:
+        return False
+    return all(isinstance(side, int | np.integer) and side > 0 for side in value)
