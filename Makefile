@@ -80,7 +80,7 @@ pytest: $(READY)  ## the tests, without those of make core and make endurance
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m "$(SELECTED)" --durations=25 $(FOLDERS)
 
 test: check pytest  ## every check: format, lint, types, tests
-	@echo "not run: make core; needed after changes in rules/, src/vrtspike/workflow/, src/vrtspike/launching/"
+	@echo "not run: make core; needed after changes in rules/, src/vrtspike/{workflow,staleness,launching,cluster}/"
 
 core: $(READY)  ## a killed training, a full disk, a Slurm cluster, stale results: the core of make endurance
 	$(RUN) OMP_NUM_THREADS=1 pytest $(PARALLEL) -m core $(FOLDERS)

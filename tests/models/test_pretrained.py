@@ -15,6 +15,7 @@ from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.models import build_model
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import RunError
 
 WIDER = {
@@ -55,6 +56,16 @@ def test_a_model_starts_with_equal_weights(name, named, tmp_path):
         assert torch.equal(tensor, start[key]), key
     other = build_model(settings, pretrained=False).state_dict()
     assert not all(torch.equal(other[key], start[key]) for key in start)
+
+
+def test_a_run_of_another_task_is_refused(tmp_path):
+    write_start(tmp_path / "start", settings_of("vrt_spike"))
+    RunIdentity("start", SSTSettings(TASK="sst"), "dataset.json", "abc", "d").write(
+        tmp_path / "start"
+    )
+    message = r"^MODEL\.PRETRAINED \S+start: a run of TASK sst, expected one of deblurring"
+    with pytest.raises(RunError, match=message):
+        build_model(settings_of("vrt_spike", PRETRAINED=str(tmp_path / "start")))
 
 
 @each_model

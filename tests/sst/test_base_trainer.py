@@ -227,6 +227,28 @@ def test_a_result_is_not_the_start_of_its_own_run(store, tmp_path):
         trainer(store, tmp_path, trainer_params=short, pre_model=True).train()
 
 
+def test_the_result_of_another_start_is_not_the_start_of_its_own_run(trained, store, tmp_path):
+    changes: dict[str, Any] = {"trainer_params": FAST | {"max_steps": 1}}
+    trainer(store, tmp_path, pre_model=trained[0].save_path, **changes).train()
+    with pytest.raises(RunError, match=r"belong to run .* Use a new run folder"):
+        trainer(store, tmp_path, pre_model=True, **changes).train()
+
+
+def test_a_run_that_starts_anew_from_its_result_goes_on_after_a_stop(
+    trained, store, tmp_path, capsys
+):
+    (tmp_path / "model.pkl").write_bytes(trained[0].save_path.read_bytes())
+    Interrupting.reads = 30  # past the interruption
+    first = trainer(store, tmp_path, pre_model=True, dataset_class=Interrupting)
+    first.train()
+    shutil.rmtree(first.folder)
+    Interrupting.reads = 0
+    with pytest.raises(SystemExit):
+        trainer(store, tmp_path, pre_model=True, dataset_class=Interrupting).train()
+    trainer(store, tmp_path, pre_model=True, dataset_class=Interrupting).train()
+    assert "resuming after step 2 of 6" in capsys.readouterr().out
+
+
 def test_a_result_starts_a_run_anew_without_its_folder(trained, store, tmp_path):
     (tmp_path / "model.pkl").write_bytes(trained[0].save_path.read_bytes())
     changes: dict[str, Any] = {"pre_model": True, "trainer_params": FAST | {"max_steps": 1}}

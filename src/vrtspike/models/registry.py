@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
+from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.deblurring_settings.differences import differing_model_keys
 from vrtspike.deblurring_settings.model import ModelSettings
 from vrtspike.deblurring_settings.names import ModelName
@@ -18,6 +18,7 @@ from vrtspike.models.vrt_spike import VRTSpike
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import pretrained_file
 from vrtspike.runs.published import require_published
+from vrtspike.system.errors import RunError
 
 MODELS: dict[ModelName, Callable[[ModelSettings, int], Restorer]] = {
     "vrt_spike": VRTSpike,
@@ -72,7 +73,11 @@ def _load_pretrained(model: nn.Module, source: str, settings: DeblurringSettings
     path = pretrained_file(source)
     state = read_weights(path)
     require_published(path)
-    trained = require_deblurring_settings(RunIdentity.read(path.parent).settings)
+    trained = RunIdentity.read(path.parent).settings
+    if not isinstance(trained, DeblurringSettings):
+        raise RunError(
+            f"MODEL.PRETRAINED {source}: a run of TASK {trained.TASK}, expected one of deblurring"
+        )
     differences = differing_model_keys(trained, settings)
     advice = "Name weights of this model, or give MODEL the sizes of that one"
     if differences:

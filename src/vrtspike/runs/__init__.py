@@ -1,1 +1,1 @@
-"""Identity and files of a run, digests of code, trained models by name."""
+"""Identity and files of a run, trained models by name."""

@@ -19,6 +19,7 @@ from vrtspike.io.files import atomic_path
 from vrtspike.io.weights import UNREADABLE, load_trained_weights
 from vrtspike.launching.signals import EXIT_RESUMABLE, process_rank
 from vrtspike.runs.file_names import BEST_WEIGHTS
+from vrtspike.runs.folder import is_finished
 from vrtspike.runs.identity import weight_digests
 from vrtspike.sst.grid import Area
 from vrtspike.sst.model import place_on_grid
@@ -154,7 +155,9 @@ class BaseTrainer:
         if best.is_file():
             load_trained_weights(model, best)
         if process_rank() == 0:
-            facts = {"model_params": parameters, "steps": outcome.step, **first_weights}
+            facts = {"model_params": parameters, "steps": outcome.step}
+            if self._replaces_first_weights:
+                facts |= first_weights
             self._save(model, dataset.store, facts)
         _show(f"{self.title}: finished after {outcome.step} steps; model: {Path(self.save_path)}")
         return model.eval()
@@ -166,6 +169,11 @@ class BaseTrainer:
             return Path(self.save_path)
         return Path(self.pre_model) if self.pre_model else None
 
+    @property
+    def _replaces_first_weights(self) -> bool:
+        """Whether the result replaces the file that the training starts from."""
+        return self._first_weights == Path(self.save_path)
+
     def _first_weights_digest(self) -> dict[str, str]:
         """Return the digest of the weights that the run starts from, as an entry of its identity.
 
@@ -176,7 +184,7 @@ class BaseTrainer:
         if path is None:
             return {}
         digests = weight_digests({_PRE_MODEL: path})
-        if path == Path(self.save_path) and self.folder.is_dir():
+        if self._replaces_first_weights and is_finished(self.folder):
             facts = _saved_facts(path)
             if facts.get("uid") == str(self.uid) and _PRE_MODEL in facts:
                 return {_PRE_MODEL: facts[_PRE_MODEL]}

@@ -17,6 +17,8 @@ GRADIENT_TOLERANCE = 1e-3
 GPU_GRADIENT_TOLERANCE = 2e-3
 FINEST_FLOW = "spynet.basic_module.5.basic_module.8.weight"
 """Parameter of the finest flow level, whose golden gradient has lost most to rounding."""
+FINEST_FLOW_FLOAT32_TOLERANCE = 2e-3
+"""Of this gradient in float32, where rounding of both values decides."""
 FINEST_FLOW_TOLERANCE = 1.2e-3
 """Of this gradient: computed in float64, it differs from the golden one, which was computed in
 float32, by 1.16e-3 (t5) and 0.87e-3 (t6). All others differ by 0.74e-3 at most."""
@@ -77,8 +79,7 @@ def test_output_and_gradients_agree(
 ) -> None:
     vrt = golden_vrt(attention=attention, use_checkpoint_attn=attn, use_checkpoint_ffn=ffn)
     errors = gradient_errors(vrt, golden_tensors, case)
-    # In float32, rounding of both decides by how much this one differs.
-    del errors[FINEST_FLOW]
+    assert errors.pop(FINEST_FLOW) <= FINEST_FLOW_FLOAT32_TOLERANCE
     assert beyond(errors, GRADIENT_TOLERANCE) == {}
 
 
