@@ -27,5 +27,5 @@ def test_weights_are_trained_evaluated_packed_and_made_again_where_they_are_stal
     names = {path.name: path.read_bytes() for path in pack.iterdir()}
     assert {path.name: path.read_bytes() for path in package.iterdir()} == names
     with finished.replaced("scripts/bundle_weights.py", "main()", "other()"):
-        finished.replace("scripts/bundle_weights.py", "run(main)", "run(other)")
+        finished.replace("scripts/bundle_weights.py", "run_main(main)", "run_main(other)")
         assert finished.why("general").keys() == {"general"}
