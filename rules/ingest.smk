@@ -58,7 +58,8 @@ rule ingest:
         ),
     shell:
         # One process per sequence, each with one thread.
-        "OMP_NUM_THREADS=1 " + program("ingest.py") + " --options {params.options:q}"
+        f"OMP_NUM_THREADS=1 {program('ingest.py')}"
+        " --options {params.options:q}"
         " --survey {input.survey:q} --ingested {params.folder:q} --shard {wildcards.shard}"
         " --threads {threads} --output {output:q} > {log:q} 2>&1"
 
