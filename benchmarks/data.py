@@ -182,7 +182,7 @@ def decoding(path: Path) -> Measurements:
 
 def megabytes_per_frame(manifest: Path) -> Measurements:
     """Size on disk of each array, per frame."""
-    for name in Store(manifest.parent / "train" / "s0.zarr").layout.shapes:
+    for name in Store(manifest.parent / "train" / "s0.zarr").metadata.shapes:
         files = [p for p in manifest.parent.glob(f"*/*.zarr/{name}/**/*") if p.is_file()]
         size = sum(path.stat().st_size for path in files)
         yield f"store: {name}", size / (SEQUENCES * FRAMES * 1e6), "MB per frame"
@@ -274,8 +274,8 @@ def loader_rates(manifest: Path, samples: int = 800) -> Measurements:
 def caching(folder: Path, first: Path) -> Measurements:
     """Measure a cache that holds a fifth of the data."""
     manifest = repeat_data(folder, first)
-    layout = Store(first.with_suffix(".zarr")).layout
-    size = COPIES * sum(np.prod(layout.shapes[name]) for name in ("blur", "sharp", "voxels"))
+    metadata = Store(first.with_suffix(".zarr")).metadata
+    size = COPIES * sum(np.prod(metadata.shapes[name]) for name in ("blur", "sharp", "voxels"))
     cache_bytes = int(size / 5 * MEMORY_PER_BYTE)
     taken = []
     for budget in (0, cache_bytes):

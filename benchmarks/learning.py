@@ -107,9 +107,9 @@ def pixels(
     for entry in manifest.split(split):
         store = Store(entry.store)
         assert store.gain is not None, "the demo has spikes"
-        assert store.layout.spike_size is not None
-        height, width = store.layout.spike_size
-        for index, steps in enumerate(store.layout.spike_frames):
+        assert store.metadata.spike_size is not None
+        height, width = store.metadata.spike_size
+        for index, steps in enumerate(store.metadata.spike_frames):
             frame = (slice(index, index + 1), slice(None), slice(None))
             bits = store.read("bits", *frame)[0, :steps]
             spikes = np.unpackbits(bits, axis=-1, bitorder="little")[..., :width]

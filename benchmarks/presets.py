@@ -175,7 +175,7 @@ def count(name: str) -> dict[str, Any]:
 
 
 def load(name: str) -> DeblurringSettings:
-    """Load a preset of the deblurring."""
+    """Load a preset of deblurring."""
     settings = load_preset(REPOSITORY / f"config/presets/{name}.yaml")
     assert isinstance(settings, DeblurringSettings)
     return settings

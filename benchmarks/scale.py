@@ -2,7 +2,7 @@
 
 python benchmarks/scale.py --sequences 2000 [--output benchmarks/results]
 
-The programs (gate, alignment table, statistics) run by themselves, with manifests of `--frames`
+The programs (accept, alignment table, statistics) run by themselves, with manifests of `--frames`
 frames each, copied from one that was ingested.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from experiments import write_measurements
 from vrtspike.data.checks.ingest import ingest_sequence
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.data.data_source import RawFolder
 from vrtspike.data.manifests import SURVEY, FrameEntry, IngestManifest
 from vrtspike.data.raw.layouts.registry import find_sequence
@@ -82,7 +82,7 @@ def write_manifests(folder: Path, sequences: int, frames: int) -> None:
     write_json(ingested, ingest_manifest)
     manifest = folder / RESULTS / "k8/train" / f"{FIRST}.json"
     stored = build_store(root, ingested, StoreOptions(bins=8), manifest)
-    # Pictures differ, because the gate refuses repeated ones.
+    # Pictures differ, because acceptance refuses repeated ones.
     first = ingest_manifest["frames"][0]
     copies: list[FrameEntry] = []
     for index in range(frames):
@@ -114,7 +114,7 @@ def measure_programs(folder: Path, sequences: int) -> list[Row]:
     write_json(folder / "survey.json", {**survey, "sequences": entries})
     surveyed = ("--survey", "survey.json", *ingested)
     accepted = ("--accepted", "accepted.json")
-    requirements = GateOptions().model_dump_json()
+    requirements = AcceptOptions().model_dump_json()
     manifest = str(RESULTS / "k8/dataset.json")
     rows: list[Row] = []
     for program, *arguments in (

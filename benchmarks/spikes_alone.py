@@ -89,10 +89,12 @@ def measured(inputs: Inputs, results: dict[str, Any]) -> Iterator[None]:
     if results:
         return
     entries = load_dataset(inputs.dataset).split("test")
-    scores: MetricFunctions = {metric: metric.load(Path("none"), CPU) for metric in MEASURED}
+    metric_functions: MetricFunctions = {
+        metric: metric.load(Path("none"), CPU) for metric in MEASURED
+    }
     results |= {"sequences": len(entries), "metrics": [m.name for m in MEASURED], "rows": []}
     for name, rate in reconstructions().items():
-        rows = [measure(entry, rate, scores) for entry in entries]
+        rows = [measure(entry, rate, metric_functions) for entry in entries]
         means = {m.name: statistics.fmean(row[m.name] for row in rows) for m in MEASURED}
         results["rows"].append({"reconstruction": name, **means})
     yield

@@ -1,4 +1,4 @@
-"""Ablations: presets compared with variants that lack one part (for the deblurring: spikes).
+"""Ablations: presets compared with variants that lack one part (for deblurring: spikes).
 
 `snakemake ablation_<preset>` (workflow/Snakefile) asks for the table that rule ablation_of_preset
 makes, and its report.

@@ -55,7 +55,9 @@ RESULTS, PRESETS = WORKFLOW_CONFIG.settings.RESULTS, WORKFLOW_CONFIG.settings.PR
 GPUS, NODES = WORKFLOW_CONFIG.settings.GPUS, WORKFLOW_CONFIG.settings.NODES
 LOGS = [METRICS_LOG, TIMING_LOG, MEMORY_LOG]
 
-# The objects that decide on jobs; rules call them directly.
+# The objects that decide on jobs. Rules call them directly: their methods end Snakemake with a
+# message at a UserError. Functions of rules that call other code that may raise one are marked
+# with @user_errors().
 DATA_PLAN = EXIT_MESSAGES.guarded(DataPlan(DEBLURRING_CONFIG, SNAKEMAKE, EXIT_MESSAGES))
 TRAINING_PLANNER = EXIT_MESSAGES.guarded(
     TrainingPlanner(

@@ -94,7 +94,7 @@ rule alignment:
 rule accept:
     """Accept the data set if no sequence has a fault; else list all faults, or exclude them."""
     input:
-        rerun_damaged=rerun_damaged_gate,
+        rerun_damaged=rerun_damaged_acceptance,
         shards=ingest_shards,
         survey="<results>/data/{dataset}/survey.json",
         # Before the error, because it shows the faults.
@@ -109,7 +109,7 @@ rule accept:
     localrule: True
     params:
         code=code_lines("accept.py"),
-        options=gate_options_json,
+        options=accept_options_json,
         folder=subpath(input.survey, parent=True),
     shell:
         # Accepted and excluded sequences are shown on the terminal, too.

@@ -8,7 +8,7 @@ from vrtspike.staleness.params import data_damage, raw_file_lines
 
 # A checkpoint, so that data with an unchanged digest do not cause new trainings.
 checkpoint prepare:
-    """Prepare the data of tasks other than the deblurring."""
+    """Prepare the data of tasks other than deblurring."""
     input:
         raw=raw_files,
         rerun_damaged=rerun_damaged(

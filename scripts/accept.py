@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from vrtspike.data.checks.accept import accept
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.data.manifests import SURVEY, manifest_paths, surveyed_sequences
 from vrtspike.io.files import write_json
 from vrtspike.io.manifests import read_manifest
@@ -24,7 +24,7 @@ def main() -> None:
         required=True,
         help="folder of their ingest manifests, <split>/<sequence>.json",
     )
-    add_options(parser, GateOptions, "requirements on the sequences")
+    add_options(parser, AcceptOptions, "requirements on the sequences")
     parser.add_argument("--output", type=Path, required=True, help="acceptance to write (JSON)")
     arguments = parser.parse_args()
     survey = read_manifest(arguments.survey, SURVEY)

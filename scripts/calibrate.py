@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from vrtspike.commands.calibration import add_calibrate, run_calibrate
+from vrtspike.commands.calibrate import add_calibrate, run_calibrate
 from vrtspike.system.options import HelpFormatter
 from vrtspike.system.program import run_main
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest_plugins = ["tests.clock", "tests.published_runs"]
+pytest_plugins = ["tests.helpers.clock", "tests.helpers.published_runs"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

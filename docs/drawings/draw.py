@@ -52,7 +52,7 @@ def drawings() -> dict[str, str]:
 
 
 def load(preset: str) -> DeblurringSettings:
-    """Load a preset of the deblurring."""
+    """Load a preset of deblurring."""
     settings = load_preset(ROOT / "config" / "presets" / f"{preset}.yaml")
     assert isinstance(settings, DeblurringSettings)
     return settings

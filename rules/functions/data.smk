@@ -25,7 +25,7 @@ def manifest_of_job(wildcards):
 
 @user_errors()
 def checked_data(wildcards):
-    """The tables and gates of the data of the presets in PRESETS, or their prepared data."""
+    """The tables and acceptances of the data of the presets in PRESETS, or their prepared data."""
     prepared = [name for name in PRESETS if WORKFLOW_CONFIG.is_prepared(name)]
     videos = [name for name in PRESETS if name not in prepared]
     manifests = [str(WORKFLOW_CONFIG.manifest(name)) for name in prepared]
@@ -48,9 +48,9 @@ def store_options_json(wildcards):
     return options.model_dump_json()
 
 
-def gate_options_json(wildcards):
-    """The options of the gate of a job's data set."""
-    options = DATA_PLAN.gate_options(wildcards.dataset, int(wildcards.bins))
+def accept_options_json(wildcards):
+    """The options of the acceptance of a job's data set."""
+    options = DATA_PLAN.accept_options(wildcards.dataset, int(wildcards.bins))
     return options.model_dump_json()
 
 
@@ -78,7 +78,7 @@ rerun_damaged_checks = rerun_damaged(
     ),
 )
 STORE_DEPENDENTS = ["data/{dataset}/k{bins}/dataset.json"]
-rerun_damaged_gate = rerun_damaged(
+rerun_damaged_acceptance = rerun_damaged(
     "data/{dataset}/k{bins}/accepted.json", ACCEPTED, STORE_DEPENDENTS
 )
 rerun_damaged_stores = rerun_damaged(

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.published_runs import write_lines
+from tests.helpers.published_runs import write_lines
 
 STEPS = 61
 PARTS = {

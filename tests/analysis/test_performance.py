@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
+from tests.helpers.published_runs import write_lines
 from vrtspike.analysis.performance import FINDINGS, PROPOSED, analyze_run, write_analysis
 from vrtspike.config import load_preset
-from vrtspike.io.files import read_json
+from vrtspike.io.files import read_json, write_json
 
 
 def write_and_find(folder, output):
@@ -79,6 +80,26 @@ def test_a_run_without_timing_is_analysed_all_the_same(publish, tmp_path):
     assert not write_and_find(folder, tmp_path / "out")
     assert "no symptom crossed its limit" in (tmp_path / "out" / "findings.html").read_text()
     assert "LOG.ENABLE_TIMING_LOG" in (tmp_path / "out" / "time_per_section.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("precision", "proposed"),
+    [("32", {}), ("16-mixed", {"TRAIN.PRECISION": "bf16-mixed"}),
+     (None, {"TRAIN.PRECISION": "bf16-mixed"})],
+)  # fmt: skip
+def test_the_recorded_arithmetic_decides(publish, tmp_path, precision, proposed):
+    folder = publish(TRAIN={"PRECISION": "16-mixed"})
+    if precision is not None:
+        record = read_json(folder / "run.json")
+        write_json(folder / "run.json", record | {"precision": precision})
+    lines = [
+        {"kind": "train", "step": step, "loss": 1.0, "grad_norm": 10.0 ** (-step // 10)}
+        for step in range(1, 61)
+    ]
+    write_lines(folder / "metrics.jsonl", lines)
+    finding = analyze_run(folder).findings[0]
+    assert finding.symptom == "gradient norm vanishing"
+    assert finding.keys == proposed
 
 
 def words(path) -> str:

@@ -8,7 +8,7 @@ import tracemalloc
 import pandas as pd
 import pytest
 
-from tests.published_runs import metric_lines, timing_lines, write_lines
+from tests.helpers.published_runs import metric_lines, timing_lines, write_lines
 from vrtspike.analysis import run_logs
 from vrtspike.analysis.run_logs import read_live_logs, read_run_logs
 from vrtspike.monitoring.timing import TimingLogger, section

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.analysis.conftest import STEPS
-from tests.published_runs import write_lines
+from tests.helpers.published_runs import write_lines
 from vrtspike.analysis.performance import measurements_table
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.analysis.run_measurements import RunMeasurements, measure_run

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.small_run import small_run
+from tests.helpers.small_run import small_run
 from vrtspike.api.checking import check_data
 from vrtspike.system.errors import DataError
 

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 
-from tests.small_run import small_run
+from tests.helpers.small_run import small_run
 from vrtspike.api.evaluating import evaluate
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.runs.evaluation_job import EvaluationJob

@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.helpers.small_run import arrays, sequence, small_run
 from tests.restoration.folder_runs import model
-from tests.small_run import arrays, sequence, small_run
 from vrtspike.api.restoring import restore
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inputs.input_clip import open_clip

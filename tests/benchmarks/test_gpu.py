@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gpu
-from tests.presets import deblurring_presets
+from tests.helpers.presets import deblurring_presets
 from vrtspike.deblurring.training_cost import clip_cost
 from vrtspike.io.files import read_json
 

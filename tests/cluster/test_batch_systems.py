@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency import wait_until
+from tests.helpers.concurrency import wait_until
 from vrtspike.cluster import batch_systems
 from vrtspike.cluster.batch_systems import (
     BATCH_SYSTEMS,

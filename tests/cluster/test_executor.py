@@ -13,7 +13,7 @@ import tomllib
 import pytest
 
 from snakemake_executor_plugin_slurm_vrtspike import LOWEST_VERSION, PLUGIN_NAME
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 
 PLUGIN = """
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.commands.public_sets.table import read_public_sets
 
 

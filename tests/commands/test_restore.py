@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_run import small_run
+from tests.helpers.small_run import small_run
 from vrtspike.commands.main import make_parser, run_command
-from vrtspike.commands.models import request_of
+from vrtspike.commands.restore import request_of
 from vrtspike.io.files import file_digest
 from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.loading import load

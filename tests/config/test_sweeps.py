@@ -138,7 +138,7 @@ def test_a_sweep_over_data_asks_for_them(folder):
     )
     deblurring = DeblurringConfig(load())
     assert {"gopro_spike", "gopro_spike-blur_gamma"} <= set(deblurring.dataset_names)
-    assert deblurring.gate_options("small", 32).clip_length == 2
+    assert deblurring.accept_options("small", 32).clip_length == 2
 
 
 def test_several_seeds_are_presets_that_differ_in_their_seed_alone(folder):
@@ -165,15 +165,15 @@ KEPT = "BASE: small\nMODEL: {PRETRAINED: general}\nTRAIN: {MAX_STEPS: 0}\n"
 
 
 def test_untrained_weights_have_one_seed_and_need_no_clips(folder):
-    before = DeblurringConfig(load()).gate_options("small", 32)
+    before = DeblurringConfig(load()).accept_options("small", 32)
     clip = "DATA: {CROP_SIZE: 8, CLIP_LEN: 1}\n"
     (folder / "presets/kept.yaml").write_text(KEPT + clip)
     workflow = load(SET="SEEDS=3")
     assert workflow.seeds("kept") == ["kept"]
     assert set(workflow.presets_with_seeds) == {"small", "plain"}
-    assert DeblurringConfig(workflow).gate_options("small", 32) == before
+    assert DeblurringConfig(workflow).accept_options("small", 32) == before
     (folder / "presets/kept.yaml").write_text(f"{KEPT}DATA: {{ROOT: data/mine}}\n")
-    alone = DeblurringConfig(load()).gate_options("kept", 32)
+    alone = DeblurringConfig(load()).accept_options("kept", 32)
     assert alone.crop_sizes == {"test": 1, "train": 1}
 
 

@@ -14,7 +14,7 @@ SEQUENCES = ("train/GOPR0001_11_00", "train/GOPR0002_11_00", "test/GOPR0003_11_0
 
 
 @pytest.fixture(scope="session")
-def pristine(tmp_path_factory):
+def pristine_raw_data(tmp_path_factory):
     """A small data set of three sequences with three exposures each; not to be changed."""
     root = tmp_path_factory.mktemp("dataset")
     for seed, name in enumerate(SEQUENCES):
@@ -25,13 +25,13 @@ def pristine(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def plain(pristine, tmp_path_factory):
+def raw_data_without_spikes(pristine_raw_data, tmp_path_factory):
     """The small data set without its spikes; not to be changed."""
     root = tmp_path_factory.mktemp("plain") / "dataset"
-    return shutil.copytree(pristine, root, ignore=shutil.ignore_patterns("spike"))
+    return shutil.copytree(pristine_raw_data, root, ignore=shutil.ignore_patterns("spike"))
 
 
 @pytest.fixture
-def dataset(pristine, tmp_path):
+def dataset(pristine_raw_data, tmp_path):
     """A copy of the small data set that a test may damage."""
-    return shutil.copytree(pristine, tmp_path / "dataset")
+    return shutil.copytree(pristine_raw_data, tmp_path / "dataset")

@@ -15,7 +15,7 @@ from vrtspike.data.data_source import RawFolder
 from vrtspike.data.raw.layouts.registry import find_sequence
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.packed import PackedSpikes
-from vrtspike.data.store.layout import StoreContents
+from vrtspike.data.store.metadata import StoreMetadata
 from vrtspike.data.store.writing import StoredFrame, build_store
 from vrtspike.data.voxels.counting import voxelize
 from vrtspike.deblurring_settings.stores import StoreOptions
@@ -72,23 +72,23 @@ def merged(
     return merge_dataset(accepted, stores, dataset_name="toy", train_split=train_split)
 
 
-def layout_of(
+def store_metadata(
     lengths: Sequence[int], rgb_size: tuple[int, int], spike_size: tuple[int, int], bins: int = 4
-) -> StoreContents:
-    """The layout of a store with exposures of Spk-GoPro of these lengths."""
+) -> StoreMetadata:
+    """The metadata of a store with exposures of Spk-GoPro of these lengths."""
     names = tuple(f"{number:06d}" for number in range(len(lengths)))
     exposures = tuple(map(spk_gopro_exposure, lengths))
-    return StoreContents(names, tuple(lengths), rgb_size, spike_size, bins, exposures)
+    return StoreMetadata(names, tuple(lengths), rgb_size, spike_size, bins, exposures)
 
 
-def random_frames(layout: StoreContents, seed: int = 0) -> Iterator[StoredFrame]:
-    """Random frames and spikes of a layout, with the counts of these spikes."""
-    assert layout.spike_size is not None
+def random_frames(metadata: StoreMetadata, seed: int = 0) -> Iterator[StoredFrame]:
+    """Random frames and spikes as the metadata says, with the counts of these spikes."""
+    assert metadata.spike_size is not None
     random = np.random.default_rng(seed)
-    for exposure in layout.exposures:
-        spikes = random.integers(0, 2, (exposure.steps, *layout.spike_size), dtype=np.uint8)
-        blur, sharp = random.integers(0, 256, (2, *layout.rgb_size, 3), dtype=np.uint8)
-        voxels = voxelize(spikes, layout.bins, exposure.sharp)
+    for exposure in metadata.exposures:
+        spikes = random.integers(0, 2, (exposure.steps, *metadata.spike_size), dtype=np.uint8)
+        blur, sharp = random.integers(0, 256, (2, *metadata.rgb_size, 3), dtype=np.uint8)
+        voxels = voxelize(spikes, metadata.bins, exposure.sharp)
         yield {
             "blur": blur,
             "sharp": sharp,

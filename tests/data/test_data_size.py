@@ -104,7 +104,7 @@ def test_the_longest_exposure_of_a_sequence_counts(root, tmp_path):
     table = {f"{number:06d}": exposure for number, exposure in enumerate(exposures, start=1)}
     (copy / "train/a" / EXPOSURE_TABLE).write_text(exposure_table(table))
     size = measure_data(dataset(copy))
-    assert (size.spike_frames, size.recorded_steps) == (64, 88)
+    assert (size.exposure_steps, size.recorded_steps) == (64, 88)
 
 
 def test_spikes_that_cannot_be_read_count_as_those_of_gopro(root, tmp_path):
@@ -112,4 +112,4 @@ def test_spikes_that_cannot_be_read_count_as_those_of_gopro(root, tmp_path):
     for path in copy.glob("*/*/spike/*.dat"):
         path.write_bytes(b"odd")
     size = measure_data(dataset(copy))
-    assert (size.spike_frames, size.recorded_steps) == (88, 88)
+    assert (size.exposure_steps, size.recorded_steps) == (88, 88)

@@ -7,7 +7,7 @@ import pytest
 from tests.data.prepared import merged
 from vrtspike.data.alignment_table import alignment_table
 from vrtspike.data.checks.accept import accept
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.manifests import ingest_digest
 from vrtspike.data.store.writing import build_store, find_damage
@@ -19,7 +19,7 @@ from vrtspike.system.errors import DataError
 @pytest.mark.parametrize(
     ("use", "stage"),
     [
-        (lambda path: accept([path], GateOptions()), "ingest"),
+        (lambda path: accept([path], AcceptOptions()), "ingest"),
         (lambda path: alignment_table([path]), "ingest"),
         (
             lambda path: build_store(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import struct
 import subprocess
@@ -39,11 +38,11 @@ def folder_of(root: Path) -> tuple[str, str]:
     return "--options", json.dumps({"root": str(root)})
 
 
-def test_table_and_plot_of_where_exposures_lie(script, pristine, tmp_path):
+def test_table_and_plot_of_where_exposures_lie(script, pristine_raw_data, tmp_path):
     survey = ("--survey", tmp_path / "survey.json", "--ingested", tmp_path / "ingest")
-    script("survey", *folder_of(pristine), "--dataset-name", "toy", "--output", survey[1])
+    script("survey", *folder_of(pristine_raw_data), "--dataset-name", "toy", "--output", survey[1])
     output = ("--threads", 2, "--output", tmp_path / "ingest/shards/0-of-1.json")
-    script("ingest", *folder_of(pristine), *survey, *output)
+    script("ingest", *folder_of(pristine_raw_data), *survey, *output)
     for path in (tmp_path / "ingest").glob("t*/*.json"):
         manifest = read_json(path)  # rows are in the order of time nevertheless
         path.write_text(json.dumps({**manifest, "frames": manifest["frames"][::-1]}))
@@ -54,12 +53,21 @@ def test_table_and_plot_of_where_exposures_lie(script, pristine, tmp_path):
     assert [row["sequence"] for row in rows[:3]] == ["GOPR0003_11_00"] * 3
     windows = [(int(row["t0"]), int(row["t1"])) for row in rows[:3]]
     assert windows == [(0, 88), (88, 176), (176, 264)]
-    spikes = read_spikes(pristine / "test/GOPR0003_11_00/spike/000002.dat", 48, 64)
+    spikes = read_spikes(pristine_raw_data / "test/GOPR0003_11_00/spike/000002.dat", 48, 64)
     assert int(rows[1]["spike_count"]) == spikes.sum()
     assert all(abs(float(row["center"]) - float(row["expected_center"])) < 4 for row in rows)
     assert all(float(row["correlation"]) > 0.8 for row in rows)
     svg = plot.read_text()
     assert all(name in svg for name in SEQUENCES)
+
+
+PRINT_MAX_MEMORY = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status)
+"""
+"""A program that runs another one, and prints the largest memory of it in KiB."""
 
 
 def test_a_shard_goes_on_when_a_picture_claims_a_huge_size(repository, script, dataset, tmp_path):
@@ -75,24 +83,24 @@ def test_a_shard_goes_on_when_a_picture_claims_a_huge_size(repository, script, d
     ingested, output = tmp_path / "ingest", tmp_path / "ingest/shards/0-of-1.json"
     command = [sys.executable, repository / "scripts/ingest.py", *folder_of(dataset)]
     command += ["--survey", survey, "--ingested", ingested, "--output", output]
-    with subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        stderr = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, stderr
-    assert "Traceback" not in stderr
+    # A child of this process would report the memory of the tests before, which it is forked from.
+    measuring = [sys.executable, "-c", PRINT_MAX_MEMORY, *map(str, command)]
+    done = subprocess.run(measuring, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
     manifests = {name: read_json(ingested / f"{name}.json") for name in SEQUENCES}
     (fault,) = manifests.pop(SEQUENCES[0])["faults"]
     assert fault.startswith(f"{bomb}: cannot be decoded")
     assert [len(manifest["frames"]) for manifest in manifests.values()] == [3] * len(manifests)
     assert [manifest["faults"] for manifest in manifests.values()] == [[]] * len(manifests)
     # The pixels would take 10.8 GB.
-    assert usage.ru_maxrss < 3 * 2**20
+    assert int(done.stdout) < 3 * 2**20
 
 
-def test_blurry_frames_are_not_taken_for_sharp_ones(script, plain, tmp_path):
-    message = script("simulate", "--source", plain, "--output", tmp_path / "out", status=2)
+def test_blurry_frames_are_not_taken_for_sharp_ones(script, raw_data_without_spikes, tmp_path):
+    message = script(
+        "simulate", "--source", raw_data_without_spikes, "--output", tmp_path / "out", status=2
+    )
     assert "found blurry frames beside sharp ones (layout spk_gopro)" in message
 
 

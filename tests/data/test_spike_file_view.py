@@ -69,7 +69,7 @@ def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exp
         view = view_spike_file(folder / "a.dat", frame=folder / "a.png", layout=layout)
         line = describe_view(view)[-1]
         assert line.endswith("of 40")
-    with pytest.raises(DataError, match=r"a\.dat: found 40 spike frames, expected 137"):
+    with pytest.raises(DataError, match=r"a\.dat: found 40 steps, expected 137"):
         view_spike_file(folder / "a.dat", layout=LAYOUTS["s_sdm"])
     assert view.alignment.correlation > 0.8
     assert view.alignment.center == pytest.approx(16, abs=3)
@@ -100,7 +100,7 @@ def test_a_part_of_a_file_is_viewed_by_start_and_steps(exposure):
     assert step == pytest.approx(16, abs=3)  # of the whole file
     with pytest.raises(DataError, match="start 40: the file holds steps 0 to 39"):
         view_spike_file(folder / "a.dat", start=40)
-    with pytest.raises(DataError, match=r"spike frames 8 to 47 asked for, the file holds 40"):
+    with pytest.raises(DataError, match=r"steps 8 to 47 asked for, the file holds 40"):
         view_spike_file(folder / "a.dat", start=8, steps=40)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency import wait_until
+from tests.helpers.concurrency import wait_until
 from vrtspike.data import stages
 from vrtspike.data.data_source import RawFolder
 from vrtspike.data.manifests import INGEST_SHARD

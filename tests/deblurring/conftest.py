@@ -1,4 +1,4 @@
-"""A tiny run of the deblurring, for the files that test parts of it."""
+"""A tiny run of deblurring, for the files that test parts of it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.deblurring.tiny_run import write_place, write_run
+from tests.deblurring.tiny_run import write_project, write_run
 
 MakeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="session")
-def place(make_once: MakeOnce) -> Path:
+def deblurring_project(make_once: MakeOnce) -> Path:
     """A folder with a data set, a configuration and a preset."""
-    return make_once("deblurring", write_place)
+    return make_once("deblurring", write_project)
 
 
 @pytest.fixture(scope="session")
-def result(place: Path, make_once: MakeOnce) -> Path:
+def run_folder(deblurring_project: Path, make_once: MakeOnce) -> Path:
     """The folder of an undisturbed run of the preset."""
-    return make_once("deblurring-run", lambda folder: write_run(place, folder))
+    return make_once("deblurring-run", lambda folder: write_run(deblurring_project, folder))

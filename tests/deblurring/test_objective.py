@@ -161,6 +161,6 @@ def test_without_a_teacher_a_batch_stays_as_it_is(batch):
 
 
 def test_metrics_of_motion_are_refused():
-    scores = {TOF: TOF.load(None, CPU)}
+    metric_functions = {TOF: TOF.load(None, CPU)}
     with pytest.raises(ValueError, match="tof: expected metrics of single frames"):
-        DeblurringObjective(None, [], scores)
+        DeblurringObjective(None, [], metric_functions)

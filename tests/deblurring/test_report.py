@@ -1,4 +1,4 @@
-"""The words and columns of the deblurring on the report page."""
+"""The words and columns of deblurring on the report page."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.prepared import layout_of, random_frames
+from tests.data.prepared import random_frames, store_metadata
 from tests.deblurring.tiny_run import ALONE, CPU, NO_WORKERS
 from vrtspike.data.clips.batches import prepare_batch
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
@@ -66,17 +66,17 @@ Restored = dict[tuple[int, int], torch.Tensor]
 
 def stored(folder: Path, changed: int | None = None, frames: int = FRAMES) -> DatasetManifest:
     """A data set of one sequence; voxels of one of its frames are changed."""
-    layout = layout_of((56,) * frames, (SIZE, SIZE), (SIZE // 2, SIZE // 2))
+    metadata = store_metadata((56,) * frames, (SIZE, SIZE), (SIZE // 2, SIZE // 2))
 
     def contents() -> Iterator[StoredFrame]:
-        for number, frame in enumerate(random_frames(layout)):
+        for number, frame in enumerate(random_frames(metadata)):
             # Blurry frames of one grey: the sequence's gain is that of the unchanged voxels.
             frame["blur"][:] = 100 + number
             if number == changed:
                 frame["voxels"] = np.roll(frame["voxels"], 5, axis=1)
             yield frame
 
-    write_store(folder / "s.zarr", layout, contents())
+    write_store(folder / "s.zarr", metadata, contents())
     entries = tuple(SequenceEntry(split, "s", 1, folder / "s.zarr") for split in ("train", "test"))
     options = StoreOptions(bins=4)
     return DatasetManifest(folder / "d.json", "d", options, "blur", "", STATISTICS, entries)

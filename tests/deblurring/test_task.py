@@ -92,8 +92,8 @@ def test_a_protocol_of_other_blurry_frames_is_refused_before_a_training_begins(t
         identify("x", DeblurringSettings.model_validate(plain), dataset)
 
 
-def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
-    publish(result, tmp_path / "teacher")
+def test_a_teacher_of_other_voxels_is_refused(deblurring_project, run_folder, tmp_path):
+    publish(run_folder, tmp_path / "teacher")
     values = {
         "NUM_VOXEL_BINS=8": r"DATA\.NUM_VOXEL_BINS is 4 there, 8 here\.",
         "CONTEXT_STEPS=8": r"DATA\.CONTEXT_STEPS is 0 there, 8 here\.",
@@ -101,6 +101,6 @@ def test_a_teacher_of_other_voxels_is_refused(place, result, tmp_path):
     }
     for key, difference in values.items():
         overrides = [f"DATA.{key}", f"TRAIN.DISTILL.TEACHER={tmp_path / 'teacher'}"]
-        settings = load_preset(place / "presets" / "tiny.yaml", overrides)
+        settings = load_preset(deblurring_project / "presets" / "tiny.yaml", overrides)
         with pytest.raises(ConfigError, match=rf"TEACHER \S+teacher: \S*{difference}"):
-            identify("tiny", settings, place / "k4" / "dataset.json")
+            identify("tiny", settings, deblurring_project / "k4" / "dataset.json")

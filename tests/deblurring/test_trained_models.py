@@ -18,13 +18,15 @@ from vrtspike.sst.settings import SSTSettings
 from vrtspike.system.errors import ConfigError, RunError
 
 
-def test_voxels_are_standardised_as_the_weights_expect_them(place, result, tmp_path):
-    start, dataset = tmp_path / "start", load_dataset(place / "k4" / "dataset.json")
-    publish(result, start)
+def test_voxels_are_standardised_as_the_weights_expect_them(
+    deblurring_project, run_folder, tmp_path
+):
+    start, dataset = tmp_path / "start", load_dataset(deblurring_project / "k4" / "dataset.json")
+    publish(run_folder, start)
     contents = read_json(start / "statistics.json")
     contents["statistics"] = {"mean": 0.5, "std": 0.25, "count": 9}
     write_json(start / "statistics.json", contents)
-    preset = place / "presets" / "tiny.yaml"
+    preset = deblurring_project / "presets" / "tiny.yaml"
     settings = load_preset(preset, [f"MODEL.PRETRAINED={start}"])
     assert training_statistics(settings, dataset) == VoxelStatistics(0.5, 0.25, 9)
     assert run_statistics(settings, dataset.path)["statistics"] == contents["statistics"]
@@ -43,27 +45,29 @@ def test_voxels_are_standardised_as_the_weights_expect_them(place, result, tmp_p
     ],
 )
 def test_a_start_of_other_inputs_or_another_network_is_refused(
-    place, result, tmp_path, overrides, message
+    deblurring_project, run_folder, tmp_path, overrides, message
 ):
-    publish(result, tmp_path / "start")
+    publish(run_folder, tmp_path / "start")
     keys = [f"MODEL.PRETRAINED={tmp_path / 'start'}", *overrides]
-    settings = load_preset(place / "presets" / "tiny.yaml", keys)
+    settings = load_preset(deblurring_project / "presets" / "tiny.yaml", keys)
     with pytest.raises(ConfigError, match=rf"^MODEL\.PRETRAINED \S+start: .*{message}"):
-        identify("tiny", settings, place / "k4" / "dataset.json")
+        identify("tiny", settings, deblurring_project / "k4" / "dataset.json")
 
 
-def test_a_start_of_another_task_or_without_settings_is_refused(place, tmp_path):
+def test_a_start_of_another_task_or_without_settings_is_refused(deblurring_project, tmp_path):
     start = tmp_path / "start"
-    settings = load_preset(place / "presets" / "tiny.yaml", [f"MODEL.PRETRAINED={start}"])
+    settings = load_preset(
+        deblurring_project / "presets" / "tiny.yaml", [f"MODEL.PRETRAINED={start}"]
+    )
     with pytest.raises(RunError, match=r"MODEL\.PRETRAINED: .*No such file .* train it first"):
-        identify("tiny", settings, place / "k4" / "dataset.json")
+        identify("tiny", settings, deblurring_project / "k4" / "dataset.json")
     RunIdentity("sea", SSTSettings(TASK="sst"), "", "").write(start)
     (start / "weights.safetensors").touch()
     with pytest.raises(ConfigError, match=r"MODEL\.PRETRAINED \S+: a run of TASK sst"):
-        identify("tiny", settings, place / "k4" / "dataset.json")
+        identify("tiny", settings, deblurring_project / "k4" / "dataset.json")
     (start / "settings.json").unlink()
     with pytest.raises(RunError, match=r"settings\.json: no such file"):
-        identify("tiny", settings, place / "k4" / "dataset.json")
+        identify("tiny", settings, deblurring_project / "k4" / "dataset.json")
 
 
 OPTIONS = StoreOptions(bins=8, context=4)

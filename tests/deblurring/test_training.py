@@ -34,28 +34,30 @@ BIN_EDGES = (0, 35, 40, 46, 88)
 """First steps of the four bins of an exposure of 88 steps, and its end."""
 
 
-def test_a_run_publishes_weights_settings_records_and_their_metrics(place, result, tmp_path):
-    publish(result, tmp_path / "result")
+def test_a_run_publishes_weights_settings_records_and_their_metrics(
+    deblurring_project, run_folder, tmp_path
+):
+    publish(run_folder, tmp_path / "result")
     check_published(tmp_path / "result")
     metrics = json.loads((tmp_path / "result" / "run.json").read_text())["metrics"]
-    expected = validated_by_hand(place, tmp_path / "result")
+    expected = validated_by_hand(deblurring_project, tmp_path / "result")
     assert metrics["psnr"] == pytest.approx(expected, abs=1e-3)
 
 
-def validated_by_hand(place: Path, folder: Path) -> float:
+def validated_by_hand(deblurring_project: Path, folder: Path) -> float:
     """The PSNR of a run's final weights on the two validation clips, from the raw files."""
     settings = RunIdentity.read(folder).settings
     model = build_model(settings).eval()
     model.load_state_dict(load_file(folder / "weights.safetensors"))
-    raw = place / "raw" / "test" / "three"
+    raw = deblurring_project / "raw" / "test" / "three"
     blur, sharp = (
         np.stack([read_rgb(path) for path in sorted((raw / kind).iterdir())])
         for kind in ("blur", "sharp")
     )
     spikes = np.stack([read_spikes(path, 24, 32) for path in sorted((raw / "spike").iterdir())])
-    gain = Store(place / "k4" / "test" / "three.zarr").gain
+    gain = Store(deblurring_project / "k4" / "test" / "three.zarr").gain
     rate = np.stack([spikes[:, a:b].mean(axis=1) for a, b in pairwise(BIN_EDGES)], axis=1)
-    statistics = load_dataset(place / "k4" / "dataset.json").statistics
+    statistics = load_dataset(deblurring_project / "k4" / "dataset.json").statistics
     voxels = ((gain * rate - statistics.mean) / statistics.std).repeat(2, axis=2).repeat(2, axis=3)
     # The middle of the frames; the second clip is moved back to end with the sequence.
     blur, sharp = (frames[:, 8:40, 16:48].transpose(0, 3, 1, 2) / 255 for frames in (blur, sharp))
@@ -71,18 +73,27 @@ def validated_by_hand(place: Path, folder: Path) -> float:
 
 
 @pytest.mark.endurance
-def test_changed_code_is_reported_and_retrained_on_request(place, repository, result, tmp_path):
-    run = RunIdentity.read(result)
+def test_changed_code_is_reported_and_retrained_on_request(
+    deblurring_project, repository, run_folder, tmp_path
+):
+    run = RunIdentity.read(run_folder)
     folder = tmp_path / "runs" / "tiny" / run.fingerprint
-    shutil.copytree(result, folder)
+    shutil.copytree(run_folder, folder)
     code = read_json(folder / "code.json")["files"]
     write_code(folder, code | {"training/loop.py": "of old"})
 
     def launch(*options: str) -> str:
         command = [
             *(sys.executable, str(repository / "scripts" / "launch_training.py")),
-            *("--preset", "tiny", "--configfile", str(place / "config.yaml"), "--gpus", "0"),
-            *("--dataset", str(place / "k4" / "dataset.json")),
+            *(
+                "--preset",
+                "tiny",
+                "--configfile",
+                str(deblurring_project / "config.yaml"),
+                "--gpus",
+                "0",
+            ),
+            *("--dataset", str(deblurring_project / "k4" / "dataset.json")),
             *(
                 "--config",
                 f"RUNS={tmp_path / 'runs'}",
@@ -101,7 +112,7 @@ def test_changed_code_is_reported_and_retrained_on_request(place, repository, re
     assert "snakemake --cores all train_tiny --config RETRAIN=tiny" in output
     assert "the run was finished before" in output
     assert (tmp_path / "result/weights.safetensors").read_bytes() == (
-        result / "weights.safetensors"
+        run_folder / "weights.safetensors"
     ).read_bytes()
 
     again = launch("--retrain")
@@ -109,7 +120,7 @@ def test_changed_code_is_reported_and_retrained_on_request(place, repository, re
     assert read_json(folder / "code.json")["files"] == code
     assert json.loads((tmp_path / "result/run.json").read_text())["starts"][0]["step"] == 0
     assert json.loads((folder.with_name(f"{folder.name}.1") / "run.json").read_text()) == (
-        json.loads((result / "run.json").read_text())
+        json.loads((run_folder / "run.json").read_text())
     )
 
     assert "the run's code has not changed; remove its folder" in launch("--retrain")
@@ -149,9 +160,11 @@ def check_published(folder: Path) -> None:
     } <= sections
 
 
-def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, monkeypatch):
+def test_tensorboard_has_every_step_once_and_pictures(
+    deblurring_project, run_folder, tmp_path, monkeypatch
+):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    shutil.copytree(result, tmp_path / "run")
+    shutil.copytree(run_folder, tmp_path / "run")
     # As after a crash: two steps are computed again.
     (tmp_path / "run" / "checkpoints" / f"step_{STEPS:08d}.pt").unlink()
     assert train_preset(RunIdentity.read(tmp_path / "run"), tmp_path / "run") == 0
@@ -165,12 +178,14 @@ def test_tensorboard_has_every_step_once_and_pictures(place, result, tmp_path, m
     assert picture.width >= 3 * 32
 
 
-def test_progressive_run_distils_from_a_teacher(place, result, tmp_path, monkeypatch):
+def test_progressive_run_distils_from_a_teacher(
+    deblurring_project, run_folder, tmp_path, monkeypatch
+):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    publish(result, tmp_path / "teacher")
+    publish(run_folder, tmp_path / "teacher")
     phases = "[{CROP_SIZE: 16, EPOCHS: 1}, {CROP_SIZE: 32, EPOCHS: 1}]"
     train_here(
-        place,
+        deblurring_project,
         tmp_path / "run",
         f"TRAIN.PROGRESSIVE={phases}",
         f"TRAIN.DISTILL.TEACHER={tmp_path / 'teacher'}",
@@ -192,7 +207,7 @@ def test_progressive_run_distils_from_a_teacher(place, result, tmp_path, monkeyp
     (last,) = [r for r in metrics(tmp_path / "run") if r["kind"] == "validation"][-1:]
     folder = tmp_path / "published"
     publish(tmp_path / "run", folder)
-    assert last["psnr"] == pytest.approx(validated_by_hand(place, folder), abs=1e-3)
+    assert last["psnr"] == pytest.approx(validated_by_hand(deblurring_project, folder), abs=1e-3)
     state = torch.load(tmp_path / "run" / "checkpoints" / "step_00000008.pt", weights_only=True)
     published = load_file(folder / "weights.safetensors")
     learned = [name for name in published if not torch.equal(published[name], state["model"][name])]
@@ -202,12 +217,14 @@ def test_progressive_run_distils_from_a_teacher(place, result, tmp_path, monkeyp
 
 
 def test_a_run_goes_on_from_a_trained_model_and_resumes_exactly(
-    place, result, tmp_path, monkeypatch
+    deblurring_project, run_folder, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     start, run, stopped = tmp_path / "start", tmp_path / "run", tmp_path / "stopped"
-    publish(result, start)
-    settings = train_here(place, run, f"MODEL.PRETRAINED={start}", "SEED=7", "TRAIN.MAX_STEPS=4")
+    publish(run_folder, start)
+    settings = train_here(
+        deblurring_project, run, f"MODEL.PRETRAINED={start}", "SEED=7", "TRAIN.MAX_STEPS=4"
+    )
     begun = build_training_model(settings).state_dict()
     trained = load_file(start / "weights.safetensors")
     assert all(torch.equal(begun[name], trained[name]) for name in trained)

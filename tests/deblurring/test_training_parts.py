@@ -34,23 +34,23 @@ from vrtspike.runs.published import publish
 from vrtspike.system.errors import ConfigError, RunError
 
 
-def test_parts_of_a_model_learn_as_the_preset_says(place):
+def test_parts_of_a_model_learn_as_the_preset_says(deblurring_project):
     factors = "{NEW: 2, BACKBONE: 0.5, FLOW: 0.25}"
     overrides = [f"TRAIN.OPTIM.LR_FACTORS={factors}", "TRAIN.FREEZE_FLOW_STEPS=7"]
     for options, rates, frozen in (
         (overrides, {"others": 2.0, "backbone": 0.5, "flow": 0.125}, {"flow": 7}),
         ([], {"others": 1.0, "backbone": 1.0, "flow": 0.125}, {"flow": 0}),
     ):
-        settings = load_preset(place / "presets" / "tiny.yaml", options)
-        run = identify("tiny", settings, place / "k4" / "dataset.json")
+        settings = load_preset(deblurring_project / "presets" / "tiny.yaml", options)
+        run = identify("tiny", settings, deblurring_project / "k4" / "dataset.json")
         parts = build_training_parts(run, ALONE, NO_WORKERS)
         assert (parts.lr_factors, parts.frozen_steps) == (rates, frozen)
 
 
-def test_a_model_may_leave_out_groups_of_parameters(place, monkeypatch):
+def test_a_model_may_leave_out_groups_of_parameters(deblurring_project, monkeypatch):
     monkeypatch.setattr(VRTSpike, "lr_groups", lambda model: {"backbone": []})
-    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
-    run = identify("tiny", settings, place / "k4" / "dataset.json")
+    settings = load_preset(deblurring_project / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
+    run = identify("tiny", settings, deblurring_project / "k4" / "dataset.json")
     parts = build_training_parts(run, ALONE, NO_WORKERS)
     assert (parts.lr_factors, parts.frozen_steps) == (
         {"others": 1.0, "backbone": 1.0},
@@ -58,9 +58,9 @@ def test_a_model_may_leave_out_groups_of_parameters(place, monkeypatch):
     )
 
 
-def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(place):
+def test_clips_of_one_frame_train_every_parameter_that_is_not_fixed(deblurring_project):
     """Flow and alignment have nothing to do; several processes would wait for their gradients."""
-    settings = load_preset(place / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
+    settings = load_preset(deblurring_project / "presets" / "tiny.yaml", ["DATA.CLIP_LEN=1"])
     model = build_training_model(settings)
     model(torch.rand(1, 1, 3, 32, 32), torch.rand(1, 1, 4, 32, 32)).sum().backward()
     trained = {name for name, p in model.named_parameters() if p.grad is not None}
@@ -104,42 +104,44 @@ def is_in(crop: torch.Tensor, counts: torch.Tensor) -> bool:
     return bool((windows == crop[:, :, None, None]).all(dim=(0, 1, 4, 5)).any())
 
 
-def clips_of(place: Path, settings: DeblurringSettings, count: int) -> list[list[tuple[str, int]]]:
+def clips_of(
+    deblurring_project: Path, settings: DeblurringSettings, count: int
+) -> list[list[tuple[str, int]]]:
     """Sequence and first frame of the clips in the first batches of a run."""
-    dataset = load_dataset(place / "k4" / "dataset.json")
+    dataset = load_dataset(deblurring_project / "k4" / "dataset.json")
     batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
     stream = islice(batches.stream(0, 1, count), count)
     return [origins(batch, dataset) for batch in stream]
 
 
-def test_batches_of_clips_are_cut_as_the_preset_says(place):
+def test_batches_of_clips_are_cut_as_the_preset_says(deblurring_project):
     settings = batch_settings(TRAIN={"BATCH_SIZE": 3}, DATALOADER={"DROP_LAST": False})
-    first, second = clips_of(place, settings, 2)
+    first, second = clips_of(deblurring_project, settings, 2)
     assert (len(first), len(second)) == (3, 1)
     clips = [(f"train/{name}", start) for name in ("one", "two") for start in (0, 1)]
     assert sorted(first + second) == clips
     # Without the incomplete batch every batch is a new epoch's first.
     dropping = batch_settings(TRAIN={"BATCH_SIZE": 3})
-    assert [len(batch) for batch in clips_of(place, dropping, 3)] == [3, 3, 3]
+    assert [len(batch) for batch in clips_of(deblurring_project, dropping, 3)] == [3, 3, 3]
     blocks = batch_settings(TRAIN={"BATCH_SIZE": 2}, DATALOADER={"SHUFFLE_BLOCK": 2}, SEED=3)
-    for batch in clips_of(place, blocks, 12):
+    for batch in clips_of(deblurring_project, blocks, 12):
         assert len({sequence for sequence, _ in batch}) == 1
 
 
-def test_validation_sees_the_test_split_in_batches_of_its_own(place):
-    dataset = load_dataset(place / "k4" / "dataset.json")
+def test_validation_sees_the_test_split_in_batches_of_its_own(deblurring_project):
+    dataset = load_dataset(deblurring_project / "k4" / "dataset.json")
     settings = batch_settings(TRAIN={"VAL_BATCH_SIZE": 2})
     (batch,) = validation_batches(settings, dataset, NO_WORKERS, ALONE)
     assert origins(batch, dataset) == [("test/three", 0), ("test/three", 1)]
 
 
-def test_validation_sees_training_sequences_that_training_does_not(place):
+def test_validation_sees_training_sequences_that_training_does_not(deblurring_project):
     """Of one and two, the name with the smaller digest is held out; the test split is unseen."""
-    manifest = read_json(place / "k4" / "dataset.json")
+    manifest = read_json(deblurring_project / "k4" / "dataset.json")
     digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("one", "two")}
     (out,) = manifest["held_out"]
     assert out == min(digests, key=digests.__getitem__)
-    dataset = load_dataset(place / "k4" / "dataset.json")
+    dataset = load_dataset(deblurring_project / "k4" / "dataset.json")
     settings = batch_settings(DATA={"VALIDATION": "held_out"})
     split = dataset.with_validation_split(settings.DATA)
     names = {
@@ -159,12 +161,12 @@ def test_validation_sees_training_sequences_that_training_does_not(place):
         training_batches(settings, single, NO_WORKERS, ALONE)
 
 
-def test_teacher_guides_the_student(place, result, tmp_path):
+def test_teacher_guides_the_student(deblurring_project, run_folder, tmp_path):
     teacher = tmp_path / "teacher"
-    publish(result, teacher)
-    preset = place / "presets" / "tiny.yaml"
+    publish(run_folder, teacher)
+    preset = deblurring_project / "presets" / "tiny.yaml"
     settings = load_preset(preset, [f"TRAIN.DISTILL.TEACHER={teacher}", "TRAIN.DISTILL.WEIGHT=0.5"])
-    dataset = load_dataset(place / "k4" / "dataset.json")
+    dataset = load_dataset(deblurring_project / "k4" / "dataset.json")
     objective = build_objective(settings, dataset, CPU)
     batches = training_batches(settings, dataset, NO_WORKERS, ALONE)
     batch = objective.add_targets(objective.prepare(next(batches.stream(0, 1, 1)), CPU))
@@ -187,9 +189,9 @@ def test_teacher_guides_the_student(place, result, tmp_path):
         ("no weights", r"weights\.safetensors: no such checkpoint"),
     ],
 )
-def test_a_missing_or_damaged_teacher_is_named(result, tmp_path, damage, message):
+def test_a_missing_or_damaged_teacher_is_named(run_folder, tmp_path, damage, message):
     teacher = tmp_path / "teacher"
-    publish(result, teacher)
+    publish(run_folder, teacher)
     kept = teacher / "settings.json"
     if damage == "other settings":
         chosen = json.loads(kept.read_text())

@@ -50,7 +50,7 @@ LOG: {{VAL_EVERY_STEPS: 4, MEMORY_EVERY_STEPS: 2}}
 """
 
 
-def write_place(folder: Path) -> None:
+def write_project(folder: Path) -> None:
     """Write a data set, a configuration and a preset."""
     raw = folder / "raw"
     for seed, name in enumerate(SEQUENCES):
@@ -66,10 +66,10 @@ def write_place(folder: Path) -> None:
     (folder / "config.yaml").write_text(f"PRESET_DIR: {folder / 'presets'}\nPRESETS: [tiny]\n")
 
 
-def write_run(place: Path, folder: Path) -> None:
+def write_run(deblurring_project: Path, folder: Path) -> None:
     """Train the preset by the program itself, without the launcher."""
-    settings = load_preset(place / "presets" / "tiny.yaml")
-    run = identify("tiny", settings, place / "k4" / "dataset.json")
+    settings = load_preset(deblurring_project / "presets" / "tiny.yaml")
+    run = identify("tiny", settings, deblurring_project / "k4" / "dataset.json")
     run.write(folder)
     done = subprocess.run(
         [sys.executable, str(SCRIPTS / "train.py"), "--run-dir", str(folder)],
@@ -87,10 +87,10 @@ def metrics(folder: Path) -> list[dict]:
     return [json.loads(line) for line in lines]
 
 
-def train_here(place: Path, folder: Path, *overrides: str) -> DeblurringSettings:
+def train_here(deblurring_project: Path, folder: Path, *overrides: str) -> DeblurringSettings:
     """A run of the preset in this process, without the launcher."""
-    settings = load_preset(place / "presets" / "tiny.yaml", overrides)
-    run = identify("tiny", settings, place / "k4" / "dataset.json")
+    settings = load_preset(deblurring_project / "presets" / "tiny.yaml", overrides)
+    run = identify("tiny", settings, deblurring_project / "k4" / "dataset.json")
     run.write(folder)
     record_code(folder, SCRIPTS / "train.py", settings.TASK)
     write_statistics(run, folder)

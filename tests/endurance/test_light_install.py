@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.helpers.small_run import arrays, small_run
 from tests.repository.wheels import build_wheel, environment_of_wheel, install_wheel
-from tests.small_run import arrays, small_run
 from vrtspike.restoration.loading import load
 
 __all__ = ["small_run"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.small_run import sequence, small_run, stored
+from tests.helpers.small_run import sequence, small_run, stored
 
 __all__ = ["sequence", "small_run", "stored"]

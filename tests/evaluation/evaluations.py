@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from tests.small_run import SmallRun
+from tests.helpers.small_run import SmallRun
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.images import read_rgb
 from vrtspike.runs.evaluation_job import EvaluationJob

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from tests.deblurring.reference_metrics import decibels, luma_of, similarity
 from tests.evaluation.evaluations import CPU, FRAMES, evaluate, raw_frames
-from tests.small_run import SmallRun
+from tests.helpers.small_run import SmallRun
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.video import read_video

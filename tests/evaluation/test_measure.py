@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tests.deblurring.reference_metrics import decibels, luma_of
 from tests.evaluation.evaluations import FRAME_METRICS
-from tests.frame_source import FunctionSource
+from tests.helpers.frame_source import FunctionSource
 from vrtspike.analysis.evaluation_files import worst_frames
 from vrtspike.data.rgb_images import Image
 from vrtspike.deblurring_settings import DeblurringSettings
@@ -47,9 +47,9 @@ def measured(metric_functions: MetricFunctions, *frames: FrameImages) -> list[di
 def test_each_image_is_measured_against_its_reference():
     rng = np.random.default_rng(4)
     blur, restored, sharp, spikes, gray = rng.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
-    scores = {metric: metric.load(None, None) for metric in (PSNR, PSNR_Y)}
+    metric_functions = {metric: metric.load(None, None) for metric in (PSNR, PSNR_Y)}
     images = {"blurry": blur, "restored": restored, "sharp": sharp, "spikes": spikes, "gray": gray}
-    (row,) = measured(scores, images)
+    (row,) = measured(metric_functions, images)
     for column, image, reference in (
         ("_blur", blur, sharp), ("", restored, sharp), ("_spikes", spikes, gray),
     ):  # fmt: skip
@@ -60,7 +60,7 @@ def test_each_image_is_measured_against_its_reference():
         "psnr_blur", "psnr", "psnr_spikes", "psnr_y_blur", "psnr_y", "psnr_y_spikes",
     ]  # fmt: skip
     without = {kind: images[kind] for kind in ("blurry", "restored", "sharp")}
-    (row,) = measured(scores, without)
+    (row,) = measured(metric_functions, without)
     assert list(row) == ["psnr_blur", "psnr", "psnr_y_blur", "psnr_y"]
 
 
@@ -121,10 +121,12 @@ def test_the_model_alone_is_timed_under_the_first_protocol(clock):
     settings = DeblurringSettings.model_validate(
         {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
     )
-    scores = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
+    metric_functions = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
     watch = Stopwatch(torch.device("cpu"))
     references = (FrameReferences(sharp(n), sharp(n)) for n in range(4))
-    frames = list(measured_frames("a", source, references, compute, scores, settings, watch))
+    frames = list(
+        measured_frames("a", source, references, compute, metric_functions, settings, watch)
+    )
     assert len(frames) == 4
     # Windows of two frames under the first protocol, all four at once under the other.
     assert sorted(calls) == [2, 2, 2, 4]
@@ -147,10 +149,10 @@ def test_spikes_are_read_for_the_model_alone():
     settings = DeblurringSettings.model_validate(
         {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
     )
-    scores = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
+    metric_functions = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
     sharp = 255 - blur
     references = map(FrameReferences, blur, sharp)
-    frames = measured_frames("a", source, references, compute, scores, settings)
+    frames = measured_frames("a", source, references, compute, metric_functions, settings)
     for number, (rows, pictures) in enumerate(frames):
         np.testing.assert_array_equal(pictures["blurry"], blur[number])
         np.testing.assert_array_equal(pictures["sharp"], sharp[number])
@@ -178,8 +180,8 @@ def test_frames_are_measured_in_order_in_threads_that_end():
     settings = DeblurringSettings.model_validate(
         {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
     )
-    scores = {PROTOCOLS["own"]: {CHANGE: level}}
-    frames = measured_frames("a", source, references, compute, scores, settings)
+    metric_functions = {PROTOCOLS["own"]: {CHANGE: level}}
+    frames = measured_frames("a", source, references, compute, metric_functions, settings)
     rows = [rows[0] for rows, _ in frames]
     assert [row["frame"] for row in rows] == ["a", "b", "c", "d"]
     # Of the restored frames 0 to 3, each with the one before it.

@@ -14,7 +14,7 @@ from skimage import metrics as reference
 
 from tests.deblurring.reference_metrics import luma_of, similarity, volume_similarity
 from tests.evaluation.evaluations import CPU, FRAMES, evaluate, raw_frames
-from tests.frame_source import source_of
+from tests.helpers.frame_source import source_of
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.store.reading import Store
 from vrtspike.deblurring_settings import DeblurringSettings

@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tests.presets import deblurring_presets
+from tests.helpers.presets import deblurring_presets
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.deblurring_settings.schema import load_deblurring_preset
 from vrtspike.evaluation.paper_results import read_paper_results

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.helpers.small_run import SmallRun, arrays, write_light_run
 from tests.reporting.results import make_evaluation, make_run
-from tests.small_run import SmallRun, arrays, write_light_run
 from vrtspike.analysis.comparisons.compare import (
     comparison_of_runs_text,
     find_candidates,

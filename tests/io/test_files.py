@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency import run_python
 from tests.faults.disks import full, missing, small_disk
+from tests.helpers.concurrency import run_python
 from vrtspike.io.files import (
     atomic_path,
     atomic_write_text,

@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from tests.concurrency import is_waited_for
+from tests.helpers.concurrency import is_waited_for
 from vrtspike.io.locks import lock_file, locked
 from vrtspike.launching.gpus import acquire_gpus
 from vrtspike.runs.folder import lock_run

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.concurrency import wait_until
+from tests.helpers.concurrency import wait_until
 from tests.runs.data_sets import STATISTICS, finish, write_dataset
 from vrtspike.config import load_preset
 from vrtspike.io.files import write_json

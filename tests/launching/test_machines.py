@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.launching.gpu_locks import lock_gpu
 from vrtspike.launching.machines import DeviceRequest, require_devices
 from vrtspike.launching.signals import LAUNCHER_DIED, status_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.concurrency import free_port, run_python
+from tests.helpers.concurrency import free_port, run_python
 from vrtspike.launching.signals import (
     STATUS_FILE_VARIABLE,
     read_status,

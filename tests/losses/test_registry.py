@@ -7,7 +7,7 @@ import torch
 from torchvision.models import alexnet
 from torchvision.models.vgg import cfgs, make_layers
 
-from tests.presets import deblurring_presets
+from tests.helpers.presets import deblurring_presets
 from vrtspike.config.loading import require_trainable
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.deblurring_settings.losses import LossSettings

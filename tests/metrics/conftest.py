@@ -10,7 +10,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 @pytest.fixture(scope="session")
-def pair() -> Pair:
+def noisy_and_sharp() -> Pair:
     """A noisy and a sharp frame of odd sizes."""
     rng = np.random.default_rng(3)
     smooth = cv2.GaussianBlur(rng.uniform(0, 255, (47, 61, 3)), (0, 0), 3)

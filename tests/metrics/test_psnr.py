@@ -12,12 +12,12 @@ from skimage.color import rgb2ycbcr
 from vrtspike.metrics.psnr import psnr, psnr_of_values, psnr_y
 
 
-def test_frames_and_their_luma_have_the_values_of_scikit_image(pair):
-    luma = [rgb2ycbcr(image)[..., 0] for image in pair]
-    expected = reference.peak_signal_noise_ratio(*pair)
-    assert psnr(*pair) == pytest.approx(expected, abs=1e-9)
+def test_frames_and_their_luma_have_the_values_of_scikit_image(noisy_and_sharp):
+    luma = [rgb2ycbcr(image)[..., 0] for image in noisy_and_sharp]
+    expected = reference.peak_signal_noise_ratio(*noisy_and_sharp)
+    assert psnr(*noisy_and_sharp) == pytest.approx(expected, abs=1e-9)
     expected = reference.peak_signal_noise_ratio(*luma, data_range=255)
-    assert psnr_y(*pair) == pytest.approx(expected, abs=1e-6)
+    assert psnr_y(*noisy_and_sharp) == pytest.approx(expected, abs=1e-6)
 
 
 def test_values_are_neither_rounded_nor_clipped():
@@ -25,5 +25,9 @@ def test_values_are_neither_rounded_nor_clipped():
     assert values == pytest.approx(20 * math.log10(25.5))
 
 
-def test_equal_frames_have_an_infinite_value(pair):
-    assert psnr(pair[0], pair[0]) == psnr_y(pair[0], pair[0]) == math.inf
+def test_equal_frames_have_an_infinite_value(noisy_and_sharp):
+    assert (
+        psnr(noisy_and_sharp[0], noisy_and_sharp[0])
+        == psnr_y(noisy_and_sharp[0], noisy_and_sharp[0])
+        == math.inf
+    )

@@ -33,9 +33,9 @@ def measure(metric, tmp_path) -> Measure:
 
 
 @pytest.fixture
-def clip(pair) -> np.ndarray:
+def clip(noisy_and_sharp) -> np.ndarray:
     """Two frames between which the picture moves, (2, H, W, 3)."""
-    sharp = np.kron(pair[1], np.ones((2, 2, 1), np.uint8))
+    sharp = np.kron(noisy_and_sharp[1], np.ones((2, 2, 1), np.uint8))
     return np.stack([sharp, np.roll(sharp, 2, axis=1)])
 
 

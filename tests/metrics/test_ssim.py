@@ -13,27 +13,27 @@ from vrtspike.metrics.ssim import ssim, ssim_3d, ssim_of_values, ssim_uniform, s
 from vrtspike.system.errors import DataError
 
 
-def test_frames_and_their_luma_have_the_values_of_scikit_image(pair):
-    luma = [rgb2ycbcr(image)[..., 0] for image in pair]
-    assert ssim(*pair) == pytest.approx(similarity(*pair), abs=1e-9)
-    assert ssim_y(*pair) == pytest.approx(similarity(*luma), abs=1e-6)
+def test_frames_and_their_luma_have_the_values_of_scikit_image(noisy_and_sharp):
+    luma = [rgb2ycbcr(image)[..., 0] for image in noisy_and_sharp]
+    assert ssim(*noisy_and_sharp) == pytest.approx(similarity(*noisy_and_sharp), abs=1e-9)
+    assert ssim_y(*noisy_and_sharp) == pytest.approx(similarity(*luma), abs=1e-6)
 
 
-def test_values_that_are_not_rounded_have_the_value_of_scikit_image(pair):
-    values = [image * 0.77 + 3.3 for image in pair]
+def test_values_that_are_not_rounded_have_the_value_of_scikit_image(noisy_and_sharp):
+    values = [image * 0.77 + 3.3 for image in noisy_and_sharp]
     assert ssim_of_values(*values) == pytest.approx(similarity(*values), abs=1e-9)
 
 
-def test_the_uniform_window_is_that_of_scikit_image_by_default(pair):
-    for images in (pair, [image - 127.5 for image in pair]):
+def test_the_uniform_window_is_that_of_scikit_image_by_default(noisy_and_sharp):
+    for images in (noisy_and_sharp, [image - 127.5 for image in noisy_and_sharp]):
         expected = structural_similarity(
             *(image.astype(float) for image in images), data_range=255, channel_axis=-1
         )
         assert ssim_uniform(*images) == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_volume_has_replicated_borders_on_all_axes(pair):
-    noisy, sharp = (image[20:33, 30:45] for image in pair)
+def test_the_volume_has_replicated_borders_on_all_axes(noisy_and_sharp):
+    noisy, sharp = (image[20:33, 30:45] for image in noisy_and_sharp)
     assert ssim_3d(noisy, sharp) == pytest.approx(volume_similarity(noisy, sharp), abs=1e-9)
     # Its channels are neighbours: their order counts, unlike in other kinds.
     assert ssim_3d(noisy[..., [1, 0, 2]], sharp[..., [1, 0, 2]]) != pytest.approx(

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from tests.clock import Clock
+from tests.helpers.clock import Clock
 from vrtspike.io.records import read_records
 from vrtspike.monitoring.display import Display
 from vrtspike.monitoring.timing import Stopwatch, TimingLogger, section

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.small_run import SmallRun, small_run, write_light_run
+from tests.helpers.small_run import SmallRun, small_run, write_light_run
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.evaluation.evaluate import evaluate_run

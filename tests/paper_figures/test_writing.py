@@ -12,8 +12,8 @@ import pytest
 
 from tests.paper_figures.conftest import SIZE, SceneSequence, decibels
 from vrtspike.paper_figures.crop_boxes import Box, CropSpec, parse_crop
+from vrtspike.paper_figures.names import FIGURE_NAMES
 from vrtspike.paper_figures.results import Cost
-from vrtspike.paper_figures.writing import FIGURES
 from vrtspike.system.errors import ConfigError, DataError
 
 
@@ -26,9 +26,9 @@ def test_every_figure_is_written_with_truetype_fonts(scene, write):
     cost = Cost(30.0, 2e6, 0.5, "cpu", "made", "own")
     result = scene.result("one", scene.sharp + np.uint8(3), cost=cost)
     folder, lines = write([result], error_maps=True)
-    assert [line.split(":")[0] for line in lines] == list(FIGURES)
+    assert [line.split(":")[0] for line in lines] == list(FIGURE_NAMES)
     assert not any("left out" in line for line in lines)
-    for name in FIGURES:
+    for name in FIGURE_NAMES:
         contents = (folder / f"{name}.pdf").read_bytes()
         assert b"/Type3" not in contents
         assert b"/FontFile2" in contents, "no TrueType font is embedded"

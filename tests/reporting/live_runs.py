@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
-from tests.published_runs import metric_lines, timing_lines, write_lines
+from tests.helpers.published_runs import metric_lines, timing_lines, write_lines
 from tests.reporting.results import picture, write_picture
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import write_json

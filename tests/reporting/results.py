@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from tests.published_runs import memory_lines, metric_lines, timing_lines, write_lines
+from tests.helpers.published_runs import memory_lines, metric_lines, timing_lines, write_lines
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.io.files import write_json
 from vrtspike.runs.identity import RunIdentity

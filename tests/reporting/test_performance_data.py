@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from tests.published_runs import write_lines
+from tests.helpers.published_runs import write_lines
 from vrtspike.analysis.performance import analyze_run
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.metrics.registry import METRICS

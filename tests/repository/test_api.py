@@ -15,8 +15,8 @@ import pytest
 
 import vrtspike
 import vrtspike.sst as sst
-from tests.concurrency import run_python
-from tests.small_run import arrays, small_run
+from tests.helpers.concurrency import run_python
+from tests.helpers.small_run import arrays, small_run
 from vrtspike.restoration.loading import load
 from vrtspike.runs import named_models
 

@@ -13,8 +13,6 @@ from pkgutil import resolve_name
 import pytest
 
 from vrtspike.config.tasks import TASKS
-from vrtspike.staleness.source_digests import code_digests
-from vrtspike.staleness.stage_inputs import stage_inputs
 
 
 def section(page: str, title: str) -> str:
@@ -90,14 +88,6 @@ def test_no_part_of_a_package_imports_from_above(repository, page, package):
     assert check(repository / "src/vrtspike" / package, f"{package}.", numbers) == []
 
 
-def walk(page: str) -> list[tuple[list[str], list[str]]]:
-    """Programs and dotted names of each step of the walk."""
-    text = section(page, "One frame through the code")
-    steps = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
-    programs = [re.findall(r"`scripts/(\w+\.py)`", step) for step in steps]
-    return list(zip(programs, map(dotted_names, steps), strict=True))
-
-
 def dotted_names(text: str) -> list[str]:
     """Names of modules, classes and functions; other names with a dot are files."""
     names = re.findall(r"`([a-z_]+(?:\.\w+)+)`", text)
@@ -107,25 +97,25 @@ def dotted_names(text: str) -> list[str]:
 def test_every_name_of_the_page_is_in_the_code(page):
     text = page.partition("## Layers")[0]
     names = dotted_names(text)
-    assert len(names) > 25
+    assert len(names) > 10
     for name in names:
         assert resolve_name(f"vrtspike.{name}") is not None
 
 
-def test_every_step_of_the_walk_names_code_that_its_programs_use(repository, page):
-    steps = walk(page)
-    assert len(steps) == 11
-    used: set[str] = set()
-    for programs, names in steps:
-        if programs:
-            used = set()
-        for program in programs:
-            parts = [f"{TASKS['deblurring']}.{part}" for part in stage_inputs(program).parts]
-            used |= set(code_digests(repository / "scripts" / program, dynamic_uses=parts))
-        assert names
-        for name in names:
-            modules = [f"vrtspike/{'/'.join(name.split('.')[:end])}.py" for end in (2, 3, 4)]
-            assert used & set(modules), (programs, name)
+def shapes(text: str) -> set[str]:
+    """Shapes of arrays in a text, such as ``(T,h,ceil(w/8))``, without spaces."""
+    found = re.findall(r"\([A-Za-z](?:[^()]|\(w ?/ ?8\))*\)", text)
+    return {re.sub(r"\s", "", shape) for shape in found if re.match(r"\([A-Za-z0-9]+,", shape)}
+
+
+def test_every_shape_of_the_walk_is_that_of_the_docstrings(page):
+    rows = section(page, "One frame through the code").split("\n|---|---|---|\n")[1].splitlines()
+    rows = [row for row in rows if row and dotted_names(row)]
+    assert len(rows) >= 7
+    assert len(shapes(" ".join(rows))) >= 8
+    for row in rows:
+        texts = [resolve_name(f"vrtspike.{name}").__doc__ for name in dotted_names(row)]
+        assert shapes(row) - {"(H,W,3)", "(B,...)"} <= shapes(" ".join(texts)), row
 
 
 CHAINS = "From a command to the code"
@@ -188,17 +178,77 @@ def test_every_line_of_the_chains_exists(repository, page):
     assert lost == []
 
 
-def test_every_line_of_the_chains_is_named_in_the_file_that_calls_it(repository, page):
+def calling_code(tree: ast.Module, name: str) -> list[ast.stmt]:
+    """A function, or the class of a method, and what it uses of its file: code and tables."""
+    definitions: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            definitions[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            definitions |= {target.id: node for target in targets if isinstance(target, ast.Name)}
+    found: dict[str, ast.stmt] = {}
+    waiting = [name.split(".")[0]]
+    while waiting:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found[current] = definitions[current]
+        for part in ast.walk(definitions[current]):
+            if isinstance(part, ast.Name) and part.id in definitions:
+                waiting.append(part.id)
+    return list(found.values())
+
+
+def last_name(node: ast.expr) -> str | None:
+    """The name of a variable, or of an attribute of anything."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else None
+
+
+def calls(code: ast.stmt, word: str) -> bool:
+    """Whether code calls a function of this name, passes it, or is a table that holds it.
+
+    A variable of the code that has the name, and is passed, is no function.
+    """
+    nodes = list(ast.walk(code))
+    if isinstance(code, ast.Assign | ast.AnnAssign):
+        return any(isinstance(node, ast.expr) and last_name(node) == word for node in nodes)
+    variables = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    variables |= {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    for call in nodes:
+        if not isinstance(call, ast.Call):
+            continue
+        if last_name(call.func) == word:
+            return True
+        passed = [*call.args, *(keyword.value for keyword in call.keywords)]
+        for value in passed:
+            is_variable = isinstance(value, ast.Name) and value.id in variables
+            if last_name(value) == word and not is_variable:
+                return True
+    return False
+
+
+def is_called(caller: ChainLine, line: ChainLine) -> bool:
+    """Whether the code of a line calls the next one; a program is named as a file."""
+    text = caller.file.read_text(encoding="utf-8")
+    if caller.file.suffix == ".smk" or line.word.endswith(".py"):
+        return re.search(rf"\b{re.escape(line.word)}\b", text) is not None
+    return any(calls(code, line.word) for code in calling_code(ast.parse(text), caller.name))
+
+
+def test_every_line_of_the_chains_is_called_by_the_one_above(repository, page):
     callers: list[ChainLine] = []
-    unnamed = []
+    uncalled = []
     for line in chain_lines(repository, page):
         callers = [caller for caller in callers if caller.depth < line.depth]
-        if callers:
-            text = callers[-1].file.read_text(encoding="utf-8")
-            if not re.search(rf"\b{re.escape(line.word)}\b", text):
-                unnamed.append((callers[-1], line))
+        if callers and not is_called(callers[-1], line):
+            uncalled.append((callers[-1], line))
         callers.append(line)
-    assert unnamed == []
+    assert uncalled == []
 
 
 PARTS = {"ablation_of_preset": "ablation", "fetch_weights": "weights", "demo_summary": "demo"}

@@ -7,7 +7,14 @@ import subprocess
 
 import pytest
 
-from tests.changed import select_tests
+from tests.changed import main, select_tests
+
+FRAME_SOURCE = [
+    "evaluation/test_measure.py",
+    "evaluation/test_protocols.py",
+    "restoration/inference/test_tiling.py",
+]
+"""Test files that import the helper."""
 
 
 @pytest.mark.parametrize(
@@ -18,11 +25,33 @@ from tests.changed import select_tests
         ("src/vrtspike/metrics/lpips.py", ["metrics/test_registry.py"]),
         ("tests/io/test_locks.py", ["io/test_locks.py"]),
         ("tests/io/test_removed.py", []),
+        ("tests/helpers/frame_source.py", FRAME_SOURCE),
+        ("tests/metrics/conftest.py", ["metrics"]),
+        ("tests/conftest.py", ["repository/test_skips.py"]),
+        ("src/vrtspike/reporting/assets/charts.js", ["reporting"]),
+        ("src/vrtspike/config/chinese.toml", ["config"]),
+        ("src/snakemake_executor_plugin_slurm_vrtspike/executor.py", ["cluster/test_executor.py"]),
+        ("src/snakemake_logger_plugin_vrtspike/__init__.py", ["workflow/test_logger_plugin.py"]),
         ("docs/model.md", []),
     ],
 )
 def test_make_quick_runs_the_tests_of_changed_files(repository, changed, tests):
     assert select_tests([changed]) == [repository / "tests" / name for name in tests]
+
+
+def test_a_helper_selects_the_tests_that_reach_it_through_others(repository):
+    """``tests/data/scenes.py`` is imported by ``tests/deblurring/tiny_run.py``, for a fixture."""
+    selected = select_tests(["tests/data/scenes.py", "tests/deblurring/test_task.py"])
+    assert repository / "tests/deblurring" in selected
+    assert repository / "tests/deblurring/test_task.py" not in selected
+
+
+def test_make_quick_names_files_without_tests(capsys):
+    main(["docs/model.md", "src/vrtspike/io/files.py", "Makefile"])
+    shown = capsys.readouterr()
+    assert shown.out.strip().endswith("tests/io/test_files.py")
+    message = "no tests selected, besides tests/repository, for docs/model.md Makefile\n"
+    assert shown.err == message
 
 
 def test_make_test_ends_with_what_it_leaves_out(repository):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.presets import deblurring_presets
+from tests.helpers.presets import deblurring_presets
 from vrtspike.data.clips.neighbors import voxel_frames
 from vrtspike.models import build_model
 from vrtspike.models.restorer import Restorer

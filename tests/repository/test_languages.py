@@ -30,6 +30,19 @@ def test_each_page_leads_to_the_other(page, repository):
         assert there in [_resolved(here, link) for link in links]
 
 
+@pytest.mark.parametrize("page", PAIRS.values())
+def test_links_to_english_pages_say_so(page, repository):
+    """``（英文）`` follows them, or ``，英文）`` at the end of a parenthesis."""
+    text = (repository / page).read_text(encoding="utf-8")
+    wrong = []
+    for title, link, marked in re.findall(r"\[([^\]]*)\]\(([^)]+)\)([（，]英文）)?", text):
+        target = _resolved(page, link).partition("#")[0]
+        english = target.endswith((".md", ".ipynb")) and target not in PAIRS.values()
+        if title != "English" and english != bool(marked):
+            wrong.append(link)
+    assert wrong == []
+
+
 def test_every_link_between_pages_leads_somewhere(repository):
     pages = [*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]
     pages += [repository / "config/README.md", repository / "tests/README.md"]

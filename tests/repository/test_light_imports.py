@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.config.tasks import TASKS
 
 WITHOUT = {

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import vrtspike
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from tests.repository.wheels import copy_project
 from vrtspike.runs.named_models import BUNDLED_NAMES, bundled_folder
 

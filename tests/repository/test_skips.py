@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 
 SKIPS = """\
 import pytest

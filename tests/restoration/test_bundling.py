@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.concurrency import run_python
-from tests.small_run import COMMIT, private_words, write_light_run
+from tests.helpers.concurrency import run_python
+from tests.helpers.small_run import COMMIT, private_words, write_light_run
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.weights import floating_type

@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 
-from tests.small_run import arrays, private_words, write_light_run
+from tests.helpers.small_run import arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.models.shuffled_spikes import ShuffledSpikes
 from vrtspike.restoration.inference.tiling import Tiling

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from tests.faults import disks
-from tests.small_run import COMMIT, arrays, private_words, write_light_run
+from tests.helpers.small_run import COMMIT, arrays, private_words, write_light_run
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.evaluation.evaluate import evaluate_run
@@ -216,7 +216,7 @@ def test_missing_parts_are_reported_and_existing_files_stay(small_run, packed, t
     with pytest.raises(RunError, match=r"weights\.safetensors: no such file"):
         run_command([*words[:-1], str(tmp_path / "other")])
     RunIdentity("alone", SSTSettings(TASK="sst"), "", "").write(tmp_path / "train/alone")
-    with pytest.raises(ConfigError, match="TASK is sst; this is for presets of the deblurring"):
+    with pytest.raises(ConfigError, match="TASK is sst; expected a preset of deblurring"):
         run_command([*words[:-1], str(tmp_path / "other")])
     assert not (tmp_path / "other").exists()
 

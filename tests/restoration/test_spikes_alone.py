@@ -9,7 +9,7 @@ import numpy as np
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
 from vrtspike.data.raw.packed import PackedSpikes
-from vrtspike.data.store.layout import StoreContents
+from vrtspike.data.store.metadata import StoreMetadata
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
 from vrtspike.deblurring_settings.evaluation import SpikesAloneName
@@ -26,7 +26,7 @@ def test_a_shorter_exposure_begins_and_ends_where_its_own_spikes_do(tmp_path):
     steps = (24, 40)
     exposures = [(rng.random((count, 2, 8)) < 0.2).astype(np.uint8) for count in steps]
     exposures[0][4:8] = 0  # nothing before the sharp step, so that all of it is the interval
-    layout = StoreContents(
+    metadata = StoreMetadata(
         ("1", "2"),
         steps,
         rgb_size=(4, 16),
@@ -43,7 +43,7 @@ def test_a_shorter_exposure_begins_and_ends_where_its_own_spikes_do(tmp_path):
         }
         for spikes in exposures
     ]
-    _, gain = write_store(tmp_path / "a.zarr", layout, frames)
+    _, gain = write_store(tmp_path / "a.zarr", metadata, frames)
     result = spikes_alone(Store(tmp_path / "a.zarr"), RECONSTRUCTIONS["tfi"], 0)
     np.testing.assert_allclose(result, 255 * gain * exposures[0][4:20].mean(axis=0), rtol=1e-5)
 

@@ -15,7 +15,7 @@ from torch import nn
 from vrtspike.config import load_preset
 from vrtspike.config.loading import derive_variant
 from vrtspike.data.clips.dataset_manifest import load_dataset
-from vrtspike.data.store.layout import StoreContents
+from vrtspike.data.store.metadata import StoreMetadata
 from vrtspike.data.store.reading import Store
 from vrtspike.data.store.writing import write_store
 from vrtspike.deblurring_settings import DeblurringSettings
@@ -144,9 +144,9 @@ def test_weights_that_were_changed_after_they_were_published_are_refused(small_r
 
 def test_a_store_without_spikes_gives_frames_only(tmp_path):
     frames = np.random.default_rng(0).integers(0, 256, (3, 2, 15, 21, 3), dtype=np.uint8)
-    layout = StoreContents(("1", "2", "3"), (), (15, 21), None, 4)
+    metadata = StoreMetadata(("1", "2", "3"), (), (15, 21), None, 4)
     write_store(
-        tmp_path / "s.zarr", layout, [{"blur": blur, "sharp": sharp} for blur, sharp in frames]
+        tmp_path / "s.zarr", metadata, [{"blur": blur, "sharp": sharp} for blur, sharp in frames]
     )
     source = StoreClipSource(Store(tmp_path / "s.zarr"))
     window = source.read(slice(1, 3))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.small_run import arrays, recorded_clip, write_run
+from tests.helpers.small_run import arrays, recorded_clip, write_run
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.models import build_model
 from vrtspike.restoration.inference.tiling import Tiling

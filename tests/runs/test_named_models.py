@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.presets import deblurring_presets
+from tests.helpers.presets import deblurring_presets
 from vrtspike.deblurring.task import data_folder
 from vrtspike.runs import named_models
 from vrtspike.runs.named_models import (

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.published_runs import write_lines
+from tests.helpers.published_runs import write_lines
 from tests.runs.data_sets import finish, make_run
 from vrtspike.io.files import file_digest, read_json, write_json
 from vrtspike.runs.published import publish as publish_run

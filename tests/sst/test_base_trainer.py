@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.multiprocessing.spawn import spawn
 
-from tests.concurrency import free_port
+from tests.helpers.concurrency import free_port
 from tests.sst.conftest import PACIFIC
 from vrtspike.sst import Area, BaseTrainer, ERA5SSTMonthlyDataset, RecursiveAttentionTransformer
 from vrtspike.sst.base_trainer import read_model

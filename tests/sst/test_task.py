@@ -114,8 +114,8 @@ def test_a_run_starts_from_the_weights_that_a_preset_names(store, tmp_path):
         run = RunIdentity("sea", chosen, str(store.path), "")
         built = task.build(run, ranks, WorkerCounts(1, 1, 0, 0))
         assert torch.equal(built.model.head.weight, before.head.weight)
-        assert (next(built.training.stream(0, 1, 1), None) is not None) == trains
-        assert (built.validation is not None) == trains
+        assert (next(built.training_batches.stream(0, 1, 1), None) is not None) == trains
+        assert (built.validation_batches is not None) == trains
 
 
 def test_the_network_is_code_of_training_and_evaluation(repository):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.system.cpus import available_cpus
 
 MACHINE = 64

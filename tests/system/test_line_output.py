@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.streams import PieceRecorder
+from tests.helpers.streams import PieceRecorder
 from vrtspike.system.line_output import write_line
 
 

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.system.packages import extra_providing, import_fault
 
 METADATA = """\

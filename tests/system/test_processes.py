@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 
-from tests.concurrency import wait_until
+from tests.helpers.concurrency import wait_until
 from vrtspike.system.errors import DataError, RunError
 from vrtspike.system.processes import map_unordered
 

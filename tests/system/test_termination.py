@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.system.termination import SNAKEMAKE_PROCESS_VARIABLE, is_running, process_identity
 
 PROGRAM = """

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.system.user_environment import nearest_existing
 
 ASK = """

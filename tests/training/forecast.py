@@ -121,11 +121,14 @@ class ForecastObjective(Objective):
 
 
 class Disturbed(ForecastObjective):
-    """Gets a signal, or raises an error, while it computes a given micro-batch; never for 0."""
+    """Gets a signal, or raises an error, while it computes a given micro-batch; never for 0.
 
-    def __init__(self, micro_batches: int = 0, by: signal.Signals | Exception = TERM) -> None:
+    ``first_micro_batch`` and ``last_micro_batch`` of ``setup_run.py`` give that of a step.
+    """
+
+    def __init__(self, micro_batch: int = 0, by: signal.Signals | Exception = TERM) -> None:
         super().__init__()
-        self._left, self._by = micro_batches, by
+        self._left, self._by = micro_batch, by
 
     def losses(self, output, batch, step):
         self._left -= 1

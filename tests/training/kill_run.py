@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import torch
 import torch._dynamo
 
-from tests.concurrency import free_port
+from tests.helpers.concurrency import free_port
 from tests.training.forecast import Disturbed, Forecaster
 from tests.training.setup_run import forecast_settings, forecast_trainer
 from vrtspike.config.run_schema import RunSettings
@@ -65,7 +65,7 @@ def train_as_one_of_many(folder: Path, train: dict[str, Any], objective: Disturb
         trainer.timing.close()
         # Every process must have learned the same weights.
         sums = ranks.gather(
-            sum(float(p.detach().double().sum()) for p in trainer.model.parameters())
+            sum(float(p.detach().double().sum()) for p in trainer.learner.model.parameters())
         )
         assert len(set(sums)) == 1, sums
     return 0 if outcome == "finished" else EXIT_RESUMABLE

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 
-from tests.concurrency import free_port
+from tests.helpers.concurrency import free_port
 from vrtspike.training.distributed import (
     AllReduce,
     DistributedContext,

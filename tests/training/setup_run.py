@@ -23,6 +23,8 @@ from vrtspike.training.run_log import RunLog
 from vrtspike.training.workers import WorkerCounts
 
 ALONE = DistributedContext(0, 0, 1, 1, torch.device("cpu"))
+ACCUMULATION = 2
+"""Micro-batches of a step, if settings do not say another number."""
 
 
 def loading(workers: int) -> WorkerCounts:
@@ -46,7 +48,7 @@ def batches_of(
 def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> RunSettings:
     values = {
         "BATCH_SIZE": 2,
-        "GRADIENT_ACCUMULATION_STEPS": 2,
+        "GRADIENT_ACCUMULATION_STEPS": ACCUMULATION,
         "MAX_STEPS": 12,
         "EPOCHS": 50,
         "PRECISION": "32",
@@ -58,6 +60,16 @@ def forecast_settings(train: dict[str, Any] | None = None, **sections: Any) -> R
     }
     log = {"VAL_EVERY_STEPS": 5, "TENSORBOARD": False, "MEMORY_EVERY_STEPS": 5}
     return RunSettings.model_validate({"TRAIN": values, "LOG": log, **sections})
+
+
+def first_micro_batch(step: int, accumulation: int = ACCUMULATION) -> int:
+    """The number of a step's first micro-batch; both count from 1."""
+    return (step - 1) * accumulation + 1
+
+
+def last_micro_batch(step: int, accumulation: int = ACCUMULATION) -> int:
+    """The number of a step's last micro-batch; both count from 1."""
+    return step * accumulation
 
 
 class Notes(Display):

@@ -207,5 +207,9 @@ def test_a_worker_that_finds_no_memory_is_reported_with_what_to_lower(error):
     settings = DeblurringSettings.model_validate({"DATALOADER": loader})
     with pytest.raises(RunError, match=with_cache):
         list(ShuffledBatches(Full(4), settings, loading(0), ALONE).stream(0, 1, 1))
-    with pytest.raises(RunError, match=with_cache):
+    of_validation = (
+        r"Lower DATALOADER\.VAL_WORKERS or DATALOADER\.VAL_PREFETCH_FACTOR or "
+        r"DATA\.CACHE_SIZE_GB, which"
+    )
+    with pytest.raises(RunError, match=of_validation):
         list(ValidationBatches(Full(4), settings, loading(0), ALONE))

@@ -64,5 +64,5 @@ def test_parameters_that_never_learn_are_not_released(tmp_path):
     frozen = {"inlet": FROZEN}
     settings = forecast_settings(TRAIN)
     trainer = train(tmp_path, settings, model=PartlyFixed, frozen_steps=frozen)
-    assert trainer.model.inlet.weight.requires_grad
-    assert not trainer.model.inlet.bias.requires_grad
+    assert trainer.learner.model.inlet.weight.requires_grad
+    assert not trainer.learner.model.inlet.bias.requires_grad

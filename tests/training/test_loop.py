@@ -12,7 +12,15 @@ import pytest
 import torch
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastObjective
-from tests.training.setup_run import Notes, forecast_settings, forecast_trainer, records, train
+from tests.training.setup_run import (
+    Notes,
+    first_micro_batch,
+    forecast_settings,
+    forecast_trainer,
+    last_micro_batch,
+    records,
+    train,
+)
 from vrtspike.io.records import read_records
 from vrtspike.launching.signals import StopRequest
 from vrtspike.system.errors import RunError
@@ -58,7 +66,7 @@ def test_stopped_and_resumed_is_bit_identical(tmp_path, variant):
     settings = forecast_settings(variant)
     train(tmp_path / "whole", settings, model=wide_model)
     accumulation = settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
-    objective = Disturbed(6 * accumulation)
+    objective = Disturbed(last_micro_batch(6, accumulation))
     assert (
         train(tmp_path / "cut", settings, model=wide_model, objective=objective).outcome
         == "interrupted"
@@ -76,17 +84,18 @@ def wide_model() -> Forecaster:
 
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGINT"])
 def test_other_signals_stop_between_steps(tmp_path, name):
-    objective = Disturbed(5, getattr(signal, name))
+    objective = Disturbed(first_micro_batch(3), getattr(signal, name))
     assert train(tmp_path, forecast_settings(), objective=objective).outcome == "interrupted"
-    # The fifth micro-batch is the first of the third step, which is completed.
+    # The third step is completed.
     assert [r["step"] for r in records(tmp_path) if r["kind"] == "train"] == [1, 2, 3]
 
 
 def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
     settings = forecast_settings()
     train(tmp_path / "whole", settings)
+    disturbed = Disturbed(first_micro_batch(8), ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path / "cut", settings, objective=Disturbed(2 * 7 + 1, ZeroDivisionError()))
+        train(tmp_path / "cut", settings, objective=disturbed)
     # Steps 5 to 7 were recorded after the checkpoint of step 4; a line was cut off as well.
     assert records(tmp_path / "cut")[-1]["step"] == 7
     with (tmp_path / "cut" / "metrics.jsonl").open("a") as stream:
@@ -106,7 +115,7 @@ def test_crash_continues_from_the_last_checkpoint_without_repeats(tmp_path):
 def test_resumed_with_another_number_of_workers_is_bit_identical(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     train(tmp_path / "none", settings)
-    train(tmp_path / "cut", settings, workers=2, objective=Disturbed(2 * 4))
+    train(tmp_path / "cut", settings, workers=2, objective=Disturbed(last_micro_batch(4)))
     assert records(tmp_path / "cut")[-1]["step"] == 4
     train(tmp_path / "cut", settings)
     assert_same(final_state(tmp_path / "none"), final_state(tmp_path / "cut"))
@@ -115,9 +124,8 @@ def test_resumed_with_another_number_of_workers_is_bit_identical(tmp_path):
 
 def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
-    trainer = forecast_trainer(
-        tmp_path, settings, timing=True, objective=Disturbed(2 * 5 + 1, ZeroDivisionError())
-    )
+    disturbed = Disturbed(first_micro_batch(6), ZeroDivisionError())
+    trainer = forecast_trainer(tmp_path, settings, timing=True, objective=disturbed)
     with pytest.raises(ZeroDivisionError), StopRequest() as stop:
         trainer.run(stop)
     # As a kill would leave it: what was not written by now is lost.
@@ -217,9 +225,10 @@ def test_a_validation_after_the_last_checkpoint_is_not_recorded_twice(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     train(tmp_path / "whole", settings)
     # Stopped before the validation of step 5; killed right after it was made up for.
-    train(tmp_path / "cut", settings, objective=Disturbed(10))
+    train(tmp_path / "cut", settings, objective=Disturbed(last_micro_batch(5)))
+    disturbed = Disturbed(first_micro_batch(1), ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path / "cut", settings, objective=Disturbed(1, ZeroDivisionError()))
+        train(tmp_path / "cut", settings, objective=disturbed)
     assert records(tmp_path / "cut")[-1]["kind"] == "validation"
     train(tmp_path / "cut", settings)
     assert records(tmp_path / "whole") == records(tmp_path / "cut")

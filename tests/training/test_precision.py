@@ -25,7 +25,8 @@ CPU = torch.device("cpu")
 )
 def test_types_of_forward_weights_and_losses(name, forward, weights):
     precision = Precision(TrainSettings(PRECISION=name), CPU)
-    model = precision.prepare(nn.Linear(4, 4))
+    model = nn.Linear(4, 4)
+    precision.prepare(model)
     with precision.autocast():
         output = model(input=torch.ones(2, 4))
         assert output.dtype == precision.compute_type == forward

@@ -7,19 +7,27 @@ from pathlib import Path
 import pytest
 
 from tests.training.forecast import Disturbed
-from tests.training.setup_run import forecast_settings, forecast_trainer, records, run, train
+from tests.training.setup_run import (
+    ACCUMULATION,
+    first_micro_batch,
+    forecast_settings,
+    forecast_trainer,
+    records,
+    run,
+    train,
+)
 from vrtspike.io.files import file_digest
 from vrtspike.system.errors import RunError
 
-MICRO_BATCHES = 2
 SETTINGS = forecast_settings()
 
 
 @pytest.fixture
 def failed(tmp_path) -> Path:
     """A run that failed in its seventh step, after a checkpoint of the fourth."""
+    disturbed = Disturbed(first_micro_batch(7), ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        train(tmp_path, SETTINGS, objective=Disturbed(6 * MICRO_BATCHES + 1, ZeroDivisionError()))
+        train(tmp_path, SETTINGS, objective=disturbed)
     return tmp_path
 
 
@@ -42,12 +50,12 @@ def test_building_a_trainer_writes_nothing(failed):
 
 def test_a_trainer_continues_from_the_newest_checkpoint(failed):
     trainer = forecast_trainer(failed, SETTINGS)
-    assert (trainer.counters.step, trainer.micro_batches) == (4, MICRO_BATCHES)
+    assert (trainer.counters.step, trainer.micro_batches) == (4, ACCUMULATION)
     trainer.log.close()
     # The number of micro-batches is that of the run, even if the settings have another one.
     other = forecast_settings({"GRADIENT_ACCUMULATION_STEPS": 3})
     trainer = forecast_trainer(failed, other)
-    assert trainer.micro_batches == MICRO_BATCHES
+    assert trainer.micro_batches == ACCUMULATION
     trainer.log.close()
     with pytest.raises(RunError, match="checkpoints belong to run test, this is run another"):
         forecast_trainer(failed, SETTINGS, fingerprint="another")

@@ -171,7 +171,7 @@ def trained(tmp_path_factory) -> tuple[Path, Trainer, dict[str, torch.Tensor], T
     folder = tmp_path_factory.mktemp("steps")
     objective = TwoTerms(SPOILED)
     trainer = forecast_trainer(folder, settings_of(), model=Plain, objective=objective, samples=7)
-    first = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    first = {name: p.detach().clone() for name, p in trainer.learner.model.named_parameters()}
     return folder, run(trainer), first, objective
 
 
@@ -199,18 +199,22 @@ def test_every_step_is_adamw_on_clipped_mean_gradients(trained, expected):
             assert sum(record["losses"].values()) == pytest.approx(record["loss"])
             assert record["grad_norm"] == pytest.approx(expected.norms[step], rel=1e-4)
     for name, value in expected.model.named_parameters():
-        torch.testing.assert_close(trainer.model.get_parameter(name), value, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            trainer.learner.model.get_parameter(name), value, rtol=1e-4, atol=1e-5
+        )
 
 
 def test_without_a_limit_nothing_is_clipped(tmp_path):
     objective = TwoTerms(SPOILED)
     settings = settings_of({"MAX_GRAD_NORM": None})
     trainer = forecast_trainer(tmp_path, settings, model=Plain, objective=objective, samples=7)
-    first = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    first = {name: p.detach().clone() for name, p in trainer.learner.model.named_parameters()}
     run(trainer)
     expected = ByHand(first, objective.batches, limit=math.inf)
     for name, value in expected.model.named_parameters():
-        torch.testing.assert_close(trainer.model.get_parameter(name), value, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            trainer.learner.model.get_parameter(name), value, rtol=1e-4, atol=1e-5
+        )
 
 
 def test_the_average_is_validated_kept_as_the_best_and_published(trained, expected):

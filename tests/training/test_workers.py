@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.concurrency import wait_until
+from tests.helpers.concurrency import wait_until
 from tests.training.forecast import Waves
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
 from vrtspike.training.workers import hide_main_script, resolve_worker_counts

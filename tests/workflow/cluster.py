@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.concurrency import free_port
+from tests.helpers.concurrency import free_port
 
 DAEMONS = ("slurmctld", "slurmd")
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol", "sinfo")

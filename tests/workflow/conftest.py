@@ -12,7 +12,7 @@ from tests.workflow.staleness import copied
 
 
 @pytest.fixture(scope="module")
-def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def cloned_project(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The project as it is cloned: no data; each test of a file leaves it as it was."""
     return Project.copy(repository, tmp_path_factory.mktemp("clone") / "project")
 
@@ -38,6 +38,6 @@ def finished(finished_once: Project, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture
-def tiny(repository: Path, tmp_path: Path) -> Project:
+def uncomputed_project(repository: Path, tmp_path: Path) -> Project:
     """The project with a tiny data set, nothing computed yet."""
     return tiny_project(repository, tmp_path / "project")

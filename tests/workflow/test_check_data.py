@@ -1,4 +1,4 @@
-"""The target ``check_data``: the stages up to the gate, and no training."""
+"""The target ``check_data``: the stages up to the acceptance, and no training."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def planned(done) -> list[str]:
     return sorted(set(re.findall(r"^(\w+)\b.*: no result yet$", done.stdout, re.MULTILINE)))
 
 
-def test_check_data_ends_at_the_gate(tiny):
-    done = tiny.snakemake("--dry-run", "check_data")
+def test_check_data_ends_at_acceptance(uncomputed_project):
+    done = uncomputed_project.snakemake("--dry-run", "check_data")
     assert planned(done) == ["accept", "alignment", "ingest", "survey"]
 
 
-def test_check_data_of_another_task_prepares_its_data(clone):
-    done = clone.snakemake("--dry-run", "check_data", "--config", "PRESETS=sst_demo")
+def test_check_data_of_another_task_prepares_its_data(cloned_project):
+    done = cloned_project.snakemake("--dry-run", "check_data", "--config", "PRESETS=sst_demo")
     assert planned(done) == ["prepare"]

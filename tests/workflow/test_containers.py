@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from tests.workflow.project import PARTS, Project
 
 FOLDER = Path("workflow/containers")

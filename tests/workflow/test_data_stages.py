@@ -1,4 +1,4 @@
-"""The stages before training: simulated data, and the gate that lists every fault at once."""
+"""The stages before training: simulated data, and the acceptance that lists every fault at once."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ SETTINGS: {DATA: {ROOT: data/simulated, TEST_ON_TRAINING_FRAMES: true}}
 
 
 @pytest.mark.endurance
-def test_high_speed_frames_become_a_data_set(tiny):
-    frames = tiny.folder / "frames"
+def test_high_speed_frames_become_a_data_set(uncomputed_project):
+    frames = uncomputed_project.folder / "frames"
     frames.mkdir()
     for number, frame in enumerate(render(SCENES[0], np.random.default_rng(0), 64, 96, 10)):
         cv2.imwrite(str(frames / f"{number:06d}.png"), frame)
-    tiny.write("my.yaml", SIMULATED)
+    uncomputed_project.write("my.yaml", SIMULATED)
     target = ("results/data/simulated-test_on_training/k8/dataset.json", "--configfile", "my.yaml")
-    tiny.make(*target)
-    dataset = read_json(tiny.folder / target[0])
+    uncomputed_project.make(*target)
+    dataset = read_json(uncomputed_project.folder / target[0])
     assert {split: len(sequences) for split, sequences in dataset["splits"].items()} == {
         "train": 1,
         "test": 1,
@@ -45,14 +45,14 @@ def test_high_speed_frames_become_a_data_set(tiny):
     assert dataset["overlaps"] == {"test/walk": "train/walk"}
 
     os.utime(frames / "000003.png")
-    assert tiny.why(*target) == {}
+    assert uncomputed_project.why(*target) == {}
 
     cv2.imwrite(str(frames / "000003.png"), np.zeros((64, 96, 3), np.uint8))
-    assert "simulate" in tiny.why(*target)
+    assert "simulate" in uncomputed_project.why(*target)
 
 
-def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
-    root = tiny.folder / "data/tiny"
+def test_every_fault_is_listed_at_once_and_nothing_is_computed(uncomputed_project):
+    root = uncomputed_project.folder / "data/tiny"
     broken = [
         sorted(root.glob("train/*/spike/000002.dat"))[0],
         next(root.glob("test/*/spike/000003.dat")),
@@ -64,29 +64,29 @@ def test_every_fault_is_listed_at_once_and_nothing_is_computed(tiny):
     (incomplete / "sharp").rename(incomplete / "shrap")
     missing = f"- train/{incomplete.name}: no sharp frames"
     target = "results/data/tiny/k8/dataset.json"
-    assert missing in tiny.snakemake("--dry-run", target).stdout
-    done = tiny.snakemake("--cores", "2", target, "--config", "SET=DATA.CROP_SIZE=72")
+    assert missing in uncomputed_project.snakemake("--dry-run", target).stdout
+    done = uncomputed_project.snakemake("--cores", "2", target, "--config", "SET=DATA.CROP_SIZE=72")
     assert done.returncode != 0
     # The whole message, however long, and after it what to do.
     message, _, rest = done.stdout.partition("error: accept tiny/8 failed")[2].partition("stopped")
     assert "fix the error" in rest
     for path in broken:
-        assert str(path.relative_to(tiny.folder)) in message
+        assert str(path.relative_to(uncomputed_project.folder)) in message
     assert missing in message
     whole = "frames of 64 x 96, but crops of training and validation take 72 x 72"
     # Of what is trained on; the test split is not cropped.
     assert message.count(whole) == 1
     assert done.stdout.count(missing) == 1
     assert "Traceback" not in done.stdout
-    assert list(tiny.folder.glob("results/data/tiny/k8/**/*.zarr")) == []
+    assert list(uncomputed_project.folder.glob("results/data/tiny/k8/**/*.zarr")) == []
 
     for path, whole in zip(broken, contents, strict=True):
         path.write_bytes(whole)
-    reasons = tiny.why(target)["ingest tiny"]
+    reasons = uncomputed_project.why(target)["ingest tiny"]
     for path in broken:
         assert f"raw files of {'/'.join(path.relative_to(root).parts[:2])}" in reasons
     (incomplete / "shrap").rename(incomplete / "sharp")
-    assert "survey tiny" in tiny.why(target)
+    assert "survey tiny" in uncomputed_project.why(target)
 
 
 EXCLUDING = ("results/data/tiny-exclude/k8/dataset.json", "--configfile", "exclude.yaml")

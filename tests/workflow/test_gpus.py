@@ -9,9 +9,9 @@ import pytest
 pytestmark = pytest.mark.workflow
 
 
-def test_a_plan_shows_how_two_presets_share_two_gpus(tiny, install_gpus):
+def test_a_plan_shows_how_two_presets_share_two_gpus(uncomputed_project, install_gpus):
     install_gpus(*({"uuid": f"GPU-{letter}", "total": 40, "used": 0} for letter in "ab"))
-    output = tiny.snakemake(
+    output = uncomputed_project.snakemake(
         *("-n", "-p", "--cores", "40", "train_tiny", "train_other", "evaluate_tiny"),
         *("--resources", "gpu=2", "--config", "GPUS=auto"),
     ).stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency import wait_until
+from tests.helpers.concurrency import wait_until
 
 pytestmark = pytest.mark.workflow
 

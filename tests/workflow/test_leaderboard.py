@@ -20,11 +20,11 @@ VERIFICATION = (
 
 
 @pytest.fixture
-def project(tiny: Project, shared) -> Project:
+def project(uncomputed_project: Project, shared) -> Project:
     """A copy whose preset ``reproduce`` is of the golden weights' size; only the test split."""
     configuration = json.loads((shared / "golden/vrt_tiny_config.json").read_text())
-    shutil.rmtree(tiny.folder / "data/tiny/train")
-    tiny.write(
+    shutil.rmtree(uncomputed_project.folder / "data/tiny/train")
+    uncomputed_project.write(
         "config/presets/reproduce.yaml",
         f"""\
 BASE: tiny
@@ -39,7 +39,7 @@ MODEL:
     DEFORMABLE_GROUPS: 4
 """,
     )
-    return tiny
+    return uncomputed_project
 
 
 def refused(project: Project) -> str:

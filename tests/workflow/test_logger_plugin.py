@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from snakemake_logger_plugin_vrtspike import LogHandler, LogHandlerSettings
-from tests.streams import PieceRecorder
+from tests.helpers.streams import PieceRecorder
 from vrtspike.system.errors import UserError
 from vrtspike.workflow.messages import ExitMessages
 

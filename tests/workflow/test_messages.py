@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.system.errors import RunError
 from vrtspike.workflow.messages import (
     RERUN_REASON,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.concurrency import run_python, wait_until
+from tests.helpers.concurrency import run_python, wait_until
 
 SHARED = ("ingest", "voxelize")
 """Rules whose jobs take as many cores as they are given."""

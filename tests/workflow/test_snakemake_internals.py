@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 from vrtspike.workflow import snakemake_internals
 
 pytestmark = pytest.mark.workflow

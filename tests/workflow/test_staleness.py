@@ -280,8 +280,8 @@ CASES: dict[str, Case] = {
         ran={"survey tiny"} | EVERYTHING,
         runs=1,
     ),
-    "a gate that says the same": Case(
-        # The shortest clip of all presets of a data set is what the gate asks for.
+    "an acceptance that says the same": Case(
+        # The shortest clip of all presets of a data set is what acceptance asks for.
         edit("config/presets/other.yaml", "TRAIN:", "DATA: {CLIP_LEN: 1}\nTRAIN:"),
         EVALUATED,
         ran={"accept tiny"} | STORES,

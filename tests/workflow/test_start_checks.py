@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.concurrency import is_waited_for
+from tests.helpers.concurrency import is_waited_for
 from vrtspike.io.locks import locked
 from vrtspike.system.errors import RunError
 from vrtspike.workflow.start_checks import refuse_future_dates, reserve_files

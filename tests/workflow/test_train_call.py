@@ -119,12 +119,12 @@ def test_the_notebook_and_the_example_of_the_page_train_and_evaluate(project, re
     run_notebook(project, repository / "docs/restore.ipynb", example)
 
 
-def test_unknown_presets_and_keys_are_refused_before_anything_runs(tiny):
-    output = call(tiny, REFUSED)
+def test_unknown_presets_and_keys_are_refused_before_anything_runs(uncomputed_project):
+    output = call(uncomputed_project, REFUSED)
     for message in (
         "ConfigError: .*no preset 'tiy'; there are: ",
         r"ConfigError: .*TRAIN\.MAX_STEP",
         r"\w+Error: .*no config/config\.yaml here",
     ):
         assert re.search(f"^{message}", output, re.MULTILINE), output
-    assert not (tiny.folder / "results").exists()
+    assert not (uncomputed_project.folder / "results").exists()

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.workflow
 
 
 @pytest.fixture
-def frames_only(tiny: Project) -> Project:
-    for folder in (tiny.folder / "data/tiny").glob("*/*/spike"):
+def frames_only(uncomputed_project: Project) -> Project:
+    for folder in (uncomputed_project.folder / "data/tiny").glob("*/*/spike"):
         shutil.rmtree(folder)
-    tiny.write("config/presets/plain.yaml", "BASE: tiny\nMODEL: {USE_SPIKE: false}\n")
-    return tiny
+    uncomputed_project.write("config/presets/plain.yaml", "BASE: tiny\nMODEL: {USE_SPIKE: false}\n")
+    return uncomputed_project
 
 
 @pytest.mark.endurance

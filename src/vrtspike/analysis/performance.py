@@ -81,7 +81,8 @@ def analyze_run(folder: Path) -> RunAnalysis:
         return RunAnalysis(run, logs, RunMeasurements(), [], (f"{note[0].upper()}{note[1:]}.",))
     metrics = find_task(run.settings.TASK).METRICS
     measurements = measure_run(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
-    return RunAnalysis(run, logs, measurements, diagnose_run(measurements, run.settings))
+    findings = diagnose_run(measurements, run.settings, run.precision)
+    return RunAnalysis(run, logs, measurements, findings)
 
 
 def write_analysis(analysis: RunAnalysis, output: Path) -> None:

@@ -62,7 +62,7 @@ def check_data(
     spike_root: str | Path | None = None,
     sensor: tuple[int, int] | None = None,
 ) -> DataCheck:
-    """Check a folder of raw data as survey, ingest and gate of the workflow do; writes nothing.
+    """Check a folder of raw data as survey, ingest and accept of the workflow do; writes nothing.
 
     Names, pictures and spike files of every sequence are read, one after the other; ``snakemake
     check_data`` uses all cores, keeps its results, and also checks what presets require.

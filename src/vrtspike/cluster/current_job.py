@@ -18,8 +18,7 @@ REQUEUE_FILE_VARIABLE = "VRTSPIKE_JOB_AGAIN"
 """Environment variable: file that a job creates in order to be submitted again."""
 
 CONTROLLER_S = 15.0
-"""Timeout of queries by a training's launcher; far less than
-:data:`MARGIN_S`."""
+"""Timeout of queries by a training's launcher; far less than :data:`MARGIN_S`."""
 
 JOB_END_VARIABLE = "VRTSPIKE_JOB_ENDS"
 """Environment variable: end of the job's wall time, in seconds since 1970."""

@@ -11,15 +11,23 @@ from typing import TypeAlias
 
 import vrtspike
 from vrtspike.commands import (
-    calibration,
+    advise,
+    analyze,
+    benchmark,
+    calibrate,
+    compare,
     data,
-    figures,
+    doctor,
+    export,
+    figure,
     init,
-    machine,
-    models,
-    recordings,
-    runs,
+    memory,
+    pack,
+    restore,
+    show,
+    verify,
     watch,
+    why,
 )
 from vrtspike.system.errors import did_you_mean
 from vrtspike.system.options import HelpFormatter
@@ -32,22 +40,22 @@ CommandFunction: TypeAlias = Callable[[argparse.Namespace], int | None]
 """Function that runs a command, and returns its exit status; None is 0."""
 
 COMMANDS: Mapping[str, tuple[AddArguments, CommandFunction]] = {
-    "restore": (models.add_restore, models.run_restore),
-    "export": (models.add_export, models.run_export),
-    "show": (recordings.add_show, recordings.run_show),
-    "calibrate": (calibration.add_calibrate, calibration.run_calibrate),
-    "verify": (recordings.add_verify, recordings.run_verify),
+    "restore": (restore.add_restore, restore.run_restore),
+    "export": (export.add_export, export.run_export),
+    "show": (show.add_show, show.run_show),
+    "calibrate": (calibrate.add_calibrate, calibrate.run_calibrate),
+    "verify": (verify.add_verify, verify.run_verify),
     "data": (data.add_data, data.run_data),
-    "doctor": (machine.add_doctor, machine.run_doctor),
-    "advise": (machine.add_advise, machine.run_advise),
-    "memory": (machine.add_memory, machine.run_memory),
-    "benchmark": (machine.add_benchmark, machine.run_benchmark),
+    "doctor": (doctor.add_doctor, doctor.run_doctor),
+    "advise": (advise.add_advise, advise.run_advise),
+    "memory": (memory.add_memory, memory.run_memory),
+    "benchmark": (benchmark.add_benchmark, benchmark.run_benchmark),
     "init": (init.add_init, init.run_init),
-    "pack": (runs.add_pack, runs.run_pack),
-    "analyze": (runs.add_analyze, runs.run_analyze),
-    "compare": (runs.add_compare, runs.run_compare),
-    "why": (runs.add_why, runs.run_why),
-    "figure": (figures.add_figure, figures.run_figure),
+    "pack": (pack.add_pack, pack.run_pack),
+    "analyze": (analyze.add_analyze, analyze.run_analyze),
+    "compare": (compare.add_compare, compare.run_compare),
+    "why": (why.add_why, why.run_why),
+    "figure": (figure.add_figure, figure.run_figure),
     "watch": (watch.add_watch, watch.run_watch),
 }
 """The commands in the order of ``--help``.

@@ -13,7 +13,7 @@ from vrtspike.data.manifests import surveyed_sequences
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.recordings import find_recordings, sequence_sensor
 from vrtspike.data.raw.survey import survey_files
-from vrtspike.data.store.layout import StoreContents
+from vrtspike.data.store.metadata import StoreMetadata
 from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.images import read_rgb
 from vrtspike.system.errors import DataError
@@ -34,7 +34,7 @@ class DataSize:
         frames: number of frames of each split.
         rgb_size: rows and columns of a frame.
         spike_size: rows and columns of the sensor's picture; None without spikes.
-        spike_frames: T of the longest exposure.
+        exposure_steps: T of the longest exposure.
         recorded_steps: maximum steps of a store's exposure with context: those of its spike file.
         faults: faults by the name of the sequence or split, as far as file names show them.
     """
@@ -43,14 +43,14 @@ class DataSize:
     frames: Mapping[str, int]
     rgb_size: tuple[int, int]
     spike_size: tuple[int, int] | None
-    spike_frames: int
+    exposure_steps: int
     recorded_steps: int
     faults: Mapping[str, list[str]]
 
     def store_bytes(self, options: StoreOptions) -> int:
         """Return bytes on the disk of the stores of all splits."""
-        steps = min(self.recorded_steps, self.spike_frames + 2 * options.context)
-        frame = StoreContents(("0",), (steps,), self.rgb_size, self.spike_size, options.bins)
+        steps = min(self.recorded_steps, self.exposure_steps + 2 * options.context)
+        frame = StoreMetadata(("0",), (steps,), self.rgb_size, self.spike_size, options.bins)
         shrunk = {"voxels": _VOXEL_SHRINKAGE}
         frame_bytes = 0.0
         for name, shape in frame.shapes.items():

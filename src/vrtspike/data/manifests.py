@@ -107,7 +107,7 @@ class IngestManifest(CheckedSequence):
 
 
 class Acceptance(TypedDict):
-    """The sequences that passed the gate.
+    """The accepted sequences.
 
     ``overlaps`` has the training sequence of each test sequence that holds frames of it.
     """
@@ -119,7 +119,7 @@ class Acceptance(TypedDict):
 
 
 class StoreManifest(TypedDict):
-    """A store: its layout (:class:`vrtspike.data.store.layout.StoreContents`) and contents.
+    """A store: its metadata (:class:`vrtspike.data.store.metadata.StoreMetadata`) and contents.
 
     ``files`` and ``bytes`` are the number and size of its files; ``histogram`` has the number of
     voxels by steps of the bin and count; ``gain`` is null without spikes. The options of the store

@@ -28,7 +28,7 @@ class DeblurringObjective(Objective):
     Args:
         statistics: mean and standard deviation of gain x rate; None without spikes.
         terms: terms of the loss.
-        scores: metrics of validation, the main one first.
+        metric_functions: functions of the validation's metrics, the main one first.
         teacher: model for distillation, called like the trained model.
         teacher_weight: factor of the distance to the teacher's output.
 
@@ -40,18 +40,20 @@ class DeblurringObjective(Objective):
         self,
         statistics: VoxelStatistics | None,
         terms: Sequence[LossTerm],
-        scores: Mapping[ImageMetric, MetricFunction],
+        metric_functions: Mapping[ImageMetric, MetricFunction],
         teacher: nn.Module | None = None,
         teacher_weight: float = 1.0,
     ) -> None:
-        temporal = [metric.name for metric in scores if metric.measures_motion]
+        temporal = [metric.name for metric in metric_functions if metric.measures_motion]
         if temporal:
             raise ValueError(f"{', '.join(temporal)}: expected metrics of single frames")
-        self.metric = next(iter(scores)).name
-        self.lower_is_better = {metric.name for metric in scores if not metric.larger_is_better}
+        self.metric = next(iter(metric_functions)).name
+        self.lower_is_better = {
+            metric.name for metric in metric_functions if not metric.larger_is_better
+        }
         self._statistics = statistics
         self._terms = terms
-        self._scores = scores
+        self._metric_functions = metric_functions
         self._teacher = teacher
         self._teacher_weight = teacher_weight
 
@@ -106,8 +108,8 @@ class DeblurringObjective(Objective):
             sharp: sharp frames of the same shape.
         """
         means = {}
-        for metric, score in self._scores.items():
-            values = [score(frame, truth) for frame, truth in zip(restored, sharp, strict=True)]
+        for metric, function in self._metric_functions.items():
+            values = [function(frame, truth) for frame, truth in zip(restored, sharp, strict=True)]
             means[metric.name] = float(np.mean(values))
         return means
 

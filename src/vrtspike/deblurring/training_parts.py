@@ -106,15 +106,15 @@ def build_objective(
     """
     weights = Path(settings.WEIGHTS.DIR)
     terms = build_loss_terms(settings.LOSS, weights, device)
-    scores: dict[ImageMetric, MetricFunction] = {
+    metric_functions: dict[ImageMetric, MetricFunction] = {
         METRICS[name]: METRICS[name].load(weights, device) for name in VALIDATION_METRICS
     }
     statistics = training_statistics(settings, manifest)
     distill = settings.TRAIN.DISTILL
     if distill is None:
-        return DeblurringObjective(statistics, terms, scores)
+        return DeblurringObjective(statistics, terms, metric_functions)
     teacher = load_teacher(Path(distill.TEACHER), device)
-    return DeblurringObjective(statistics, terms, scores, teacher, distill.WEIGHT)
+    return DeblurringObjective(statistics, terms, metric_functions, teacher, distill.WEIGHT)
 
 
 def load_teacher(folder: Path, device: torch.device) -> nn.Module:

@@ -227,10 +227,7 @@ def require_deblurring_settings(settings: RunSettings, preset: str = "") -> Debl
     """
     if not isinstance(settings, DeblurringSettings):
         prefix = f"preset {preset}: " if preset else ""
-        raise ConfigError(
-            f"{prefix}TASK is {settings.TASK}; this is for presets of the deblurring, name one of "
-            "those"
-        )
+        raise ConfigError(f"{prefix}TASK is {settings.TASK}; expected a preset of deblurring")
     return settings
 
 

@@ -66,22 +66,24 @@ def evaluate_run(job: EvaluationJob) -> EvaluationSummary:
     for protocol in protocols:
         protocol.require_blur(manifest.blur_dir, str(job.manifest_path))
     weights_dir = Path(settings.WEIGHTS.DIR)
-    scores: dict[EvaluationProtocol, MetricFunctions] = {}
+    metric_functions: dict[EvaluationProtocol, MetricFunctions] = {}
     for protocol in protocols:
         metrics = protocol.metrics(settings.TEST.METRICS)
-        scores[protocol] = {metric: metric.load(weights_dir, job.device) for metric in metrics}
+        metric_functions[protocol] = {
+            metric: metric.load(weights_dir, job.device) for metric in metrics
+        }
     model = load_model(job.weights, settings, job.device)
     statistics = None
     if settings.MODEL.USE_SPIKE:
         statistics = read_run_statistics(job.weights.parent).voxels
     tile_model = torch_tile_model(model, statistics, job.device)
     watch = Stopwatch(job.device)
-    rows = _measure_split(job, settings, entries, tile_model, scores, watch)
+    rows = _measure_split(job, settings, entries, tile_model, metric_functions, watch)
     return write_deblurring_results(
         job,
         manifest,
         pd.DataFrame(rows),
-        scores,
+        metric_functions,
         {
             "device": job.device.type,
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -117,8 +119,8 @@ def _measure_split(
         videos = None
         if settings.TEST.SAVE_VIDEO:
             videos = stack.enter_context(replaced_folder(job.output / VIDEOS))
-        main_scores = next(iter(metric_functions.values()))
-        examples = Examples(examples_folder, ranking_metric(list(main_scores)))
+        main_metric_functions = next(iter(metric_functions.values()))
+        examples = Examples(examples_folder, ranking_metric(list(main_metric_functions)))
         job.progress(0, total)
         for entry in entries:
             store = Store(entry.store)
@@ -146,9 +148,9 @@ def _stored_references(store: Store, method: SpikesAloneName | None) -> Iterator
         store: a sequence of the test split.
         method: TEST.SPIKES_ALONE.
     """
-    for frame in range(len(store.layout.frames)):
+    for frame in range(len(store.metadata.frames)):
         spikes = None
-        if method is not None and store.layout.spike_size is not None:
+        if method is not None and store.metadata.spike_size is not None:
             spikes = spikes_alone(store, RECONSTRUCTIONS[method], frame)
         yield FrameReferences(
             stored_blurry_frame(store, frame), stored_sharp_frame(store, frame), spikes

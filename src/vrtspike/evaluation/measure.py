@@ -76,13 +76,13 @@ def measure_images(
     """
 
     def value(metric: ImageMetric, kind: ImageKind) -> float:
-        score = metric_functions[metric]
+        function = metric_functions[metric]
         reference = REFERENCES[kind]
         if not metric.measures_motion:
-            return score(images[kind], images[reference])
+            return function(images[kind], images[reference])
         if previous is None:
             return math.nan
-        return score((previous[kind], images[kind]), (previous[reference], images[reference]))
+        return function((previous[kind], images[kind]), (previous[reference], images[reference]))
 
     values = {}
     for metric in metric_functions:
@@ -164,12 +164,12 @@ def measured_frames(
                 images["spikes"], images["gray"] = gray_pair(reference.spikes, reference.sharp)
                 pictures["spikes"] = to_picture(reference.spikes)
             rows = []
-            for protocol, measured in metric_functions.items():
+            for protocol, functions in metric_functions.items():
                 image = protocol.image(restored[tilings[protocol]])
                 compared: FrameImages = {**images, "restored": image}
                 keys = {"protocol": protocol.name, "sequence": sequence, "frame": frame}
                 before = previous.get(protocol)
-                rows.append(keys | measure_images(measured, compared, before, threads))
+                rows.append(keys | measure_images(functions, compared, before, threads))
                 previous[protocol] = compared
             yield rows, pictures
 

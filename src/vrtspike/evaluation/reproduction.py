@@ -62,7 +62,7 @@ def reproduce_vrt(
     options = StoreOptions.from_settings(settings.DATA)
     weights_dir = Path(settings.WEIGHTS.DIR)
     metrics = protocol.metrics(("psnr", "ssim"))
-    scores = {protocol: {metric: metric.load(weights_dir, device) for metric in metrics}}
+    metric_functions = {protocol: {metric: metric.load(weights_dir, device) for metric in metrics}}
     rows: list[FrameRow] = []
     progress(0, expected.frames)
     for files in clips:
@@ -75,7 +75,9 @@ def reproduce_vrt(
             FrameReferences(blurry.frame(index), sharp.frame(index))
             for index in range(len(blurry.names))
         )
-        frames = measured_frames(files.name, source, references, tile_model, scores, settings)
+        frames = measured_frames(
+            files.name, source, references, tile_model, metric_functions, settings
+        )
         for frame_rows, _ in frames:
             rows += frame_rows
             progress(len(rows), expected.frames)

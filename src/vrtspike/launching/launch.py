@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from vrtspike.cluster.current_job import requeue, time_limit
+from vrtspike.cluster.current_job import TimeLimit, requeue, time_limit
 from vrtspike.config.loading import require_trainable
 from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.launching.machines import DeviceRequest, train_on_machines
@@ -104,17 +104,11 @@ def launch(
         starts = 0 if record is None else len(record["starts"])
         status = 1  # for LOG.ON_END, if training or publishing raises an error
         try:
-            training_status = train_on_machines(folder, machines, program, messages, limit)
-            if training_status == 0:
-                publish(folder, output)
-                messages.note(f"result: {output}")
-            status = training_status
+            status = _train_and_publish(folder, machines, program, output, messages, limit)
         finally:
             run_end_hook(settings.LOG.ON_END, status, preset, folder, output, messages)
-    was_cut_short = status == EXIT_RESUMABLE and limit is not None and limit.reached
-    # A job that has not completed a single step would not do so after requeueing either.
-    if was_cut_short and has_advanced(folder, starts) and requeue(os.environ):
-        messages.show("this job is queued again, where training continues")
+    if status == EXIT_RESUMABLE:
+        _requeue_if_cut_short(folder, starts, messages, limit)
     return status
 
 
@@ -138,6 +132,48 @@ def _compare_code(run: RunIdentity, folder: Path, program: Path, retrain: bool) 
     if retrain:
         return "the run's code has not changed; remove its folder to train it again"
     return None
+
+
+def _train_and_publish(
+    folder: Path,
+    machines: DeviceRequest,
+    program: Path,
+    output: Path,
+    messages: Messages,
+    limit: TimeLimit | None,
+) -> int:
+    """Train a run, and publish it if it is finished; return the exit status of the training.
+
+    Args:
+        folder: folder of the run.
+        machines: requested devices.
+        program: the training program.
+        output: folder of the published result.
+        messages: receiver of the output.
+        limit: time limit of the job; None without one.
+    """
+    status = train_on_machines(folder, machines, program, messages, limit)
+    if status == 0:
+        publish(folder, output)
+        messages.note(f"result: {output}")
+    return status
+
+
+def _requeue_if_cut_short(
+    folder: Path, starts: int, messages: Messages, limit: TimeLimit | None
+) -> None:
+    """Submit the job of a stopped run again, if its time limit was reached.
+
+    Args:
+        folder: folder of the run.
+        starts: number of starts of the run before this job.
+        messages: receiver of a message.
+        limit: time limit of the job; None without one.
+    """
+    was_cut_short = limit is not None and limit.reached
+    # A job that has not completed a single step would not do so after requeueing either.
+    if was_cut_short and has_advanced(folder, starts) and requeue(os.environ):
+        messages.show("this job is queued again, where training continues")
 
 
 def has_advanced(folder: Path, starts: int) -> bool:

@@ -34,7 +34,9 @@ def psnr(restored: Image, sharp: Image) -> float:
 
 
 def psnr_y(restored: Image, sharp: Image) -> float:
-    """PSNR of one frame on the studio luma, with peak 255. Arguments as for :func:`psnr`.
+    """Return the PSNR of one frame on the studio luma, with peak 255.
+
+    Arguments as for :func:`psnr`.
 
     >>> sharp = np.full((4, 4, 3), 100, np.uint8)
     >>> round(psnr_y(sharp + np.uint8(10), sharp), 2)
@@ -45,7 +47,7 @@ def psnr_y(restored: Image, sharp: Image) -> float:
 
 
 def psnr_of_values(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """PSNR in dB of values on the scale of 0 to 255, of any shape, neither rounded nor clipped.
+    """Return the PSNR in dB of values of any shape from 0 to 255, neither rounded nor clipped.
 
     >>> psnr_of_values(np.array([110.5]), np.array([100.5])).__round__(2)
     28.13

@@ -59,7 +59,7 @@ def flow_distance(restored: NDArray[np.float32], sharp: NDArray[np.float32]) -> 
 
 
 def tof(restored: tuple[Image, Image], sharp: tuple[Image, Image]) -> float:
-    """:func:`flow_distance` of the motion between two frames, uint8 (H, W, 3) RGB."""
+    """Return the :func:`flow_distance` of the motion between two frames, uint8 (H, W, 3) RGB."""
     return flow_distance(optical_flow(*restored), optical_flow(*sharp))
 
 

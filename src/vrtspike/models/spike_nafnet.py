@@ -37,8 +37,7 @@ class LayerNorm2d(nn.LayerNorm):
         if self.weight.dtype == torch.float32:
             return super().forward(features).movedim(-1, 1)
         # With half-precision weights, autocast on CUDA would promote the features to float32 and
-        # double their memory.
-        # Statistics are always computed in float32.
+        # double their memory. Statistics are always computed in float32.
         with torch.autocast(x.device.type, enabled=False):
             return super().forward(features).movedim(-1, 1)
 

@@ -96,7 +96,7 @@ class VRTSpike(Restorer):
         return f"{name}; recomputed: {', '.join(sorted(kinds)) or 'none'}"
 
     def lr_groups(self) -> dict[str, list[str]]:
-        """SpyNet and alignment are ``flow``, the rest of VRT is the ``backbone``.
+        """Return the groups ``flow`` (SpyNet and alignment) and ``backbone`` (the rest of VRT).
 
         Both groups can start from published weights; the spike branch belongs to neither.
         """

@@ -89,11 +89,11 @@ def compared_cell(label: str, image: Image, sharp: Image | None, box: Box) -> Ce
 
 def crop_table(rows: Sequence[CropRow]) -> pd.DataFrame:
     """Return a table of the figure's numbers, a row for each crop."""
-    entries = []
+    table_rows = []
     for row in rows:
         for cell in row.cells:
             mean_error = None if cell.error is None else float(cell.error.mean())
-            entries.append(
+            table_rows.append(
                 {
                     "sequence": row.sequence,
                     "frame": row.frame,
@@ -106,7 +106,7 @@ def crop_table(rows: Sequence[CropRow]) -> pd.DataFrame:
                     "mean_absolute_error": mean_error,
                 }
             )
-    return pd.DataFrame(entries)
+    return pd.DataFrame(table_rows)
 
 
 def draw_crops(

@@ -109,15 +109,15 @@ def read_restored(
             "leave it out"
         )
     record = read_earlier_record(folder / RESTORE_RECORD)
-    entries = record.get("frames")
-    if not entries:
+    frame_metrics = record.get("frames")
+    if not frame_metrics:
         raise RunError(
             f"{folder / RESTORE_RECORD}: no frames are recorded, the restoration is not finished; "
             "repeat vrtspike restore, which continues it"
         )
     name = label or record["model"]["name"]
     clip_frames = open_frames(_input(record, "input", folder))
-    frames = [entry["frame"] for entry in entries]
+    frames = [entry["frame"] for entry in frame_metrics]
     files = {frame: folder / RESTORED / f"{frame}.png" for frame in frames}
     missing = [str(path) for path in files.values() if not path.is_file()]
     missing += [
@@ -133,7 +133,7 @@ def read_restored(
         files,
         _open_spikes(record, clip_frames, folder),
     )
-    return ModelResult(name, str(folder), {clip.name: clip}, _frame_psnr(entries, clip.name))
+    return ModelResult(name, str(folder), {clip.name: clip}, _frame_psnr(frame_metrics, clip.name))
 
 
 def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
@@ -183,11 +183,11 @@ def _sharp_files(
     return sharp_files(picture_folder, frames)
 
 
-def _frame_psnr(entries: Sequence[Mapping[str, Any]], sequence: str) -> pd.DataFrame:
+def _frame_psnr(frame_metrics: Sequence[Mapping[str, Any]], sequence: str) -> pd.DataFrame:
     """Return the PSNR of every frame; empty if it was not measured."""
     rows = [
         {"sequence": sequence, **{name: entry.get(name) for name in FRAME_COLUMNS[1:]}}
-        for entry in entries
+        for entry in frame_metrics
         if "psnr" in entry
     ]
     # Equal frames have null in place of an infinite PSNR.

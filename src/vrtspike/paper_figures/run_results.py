@@ -138,14 +138,14 @@ class StoreSequence(RestoredSequence):
         restore: Callable[[Store, Sequence[int]], Iterator[Image]],
         kept: Mapping[str, _Pictures],
     ) -> None:
-        layout = store.layout
+        metadata = store.metadata
         self.name = name
-        self.frames = layout.frames
-        self.has_recorded_spikes = layout.spike_size is not None
+        self.frames = metadata.frames
+        self.has_recorded_spikes = metadata.spike_size is not None
         self._store = store
         self._restore = restore
         self._kept = kept
-        self._numbers = {frame: number for number, frame in enumerate(layout.frames)}
+        self._numbers = {frame: number for number, frame in enumerate(metadata.frames)}
 
     def blurry(self, frame: str) -> Image:
         """Return a blurry frame."""
@@ -157,14 +157,14 @@ class StoreSequence(RestoredSequence):
 
     def recorded(self, frame: str) -> RecordedSpikes:
         """Return the stored spikes of a frame."""
-        layout = self._store.layout
-        assert layout.spike_size is not None
+        metadata = self._store.metadata
+        assert metadata.spike_size is not None
         number = self._numbers[frame]
         rows = self._store.read("bits", slice(number, number + 1), slice(None), slice(None))[0]
         return RecordedSpikes(
-            PackedSpikes(rows, layout.spike_size[1]),
-            layout.exposures[number],
-            layout.ratio,
+            PackedSpikes(rows, metadata.spike_size[1]),
+            metadata.exposures[number],
+            metadata.ratio,
             f"{self._store.path}, frame {frame}",
         )
 

@@ -15,6 +15,7 @@ from vrtspike.paper_figures.crop_boxes import CropSpec
 from vrtspike.paper_figures.crop_choice import choose_crops
 from vrtspike.paper_figures.crops import Cell, CropRow, compared_cell, crop_table, draw_crops
 from vrtspike.paper_figures.gain_over_motion import draw_gain_over_motion, gain_bins
+from vrtspike.paper_figures.names import FIGURE_NAMES
 from vrtspike.paper_figures.psnr_over_frames import draw_psnr_over_frames, psnr_table
 from vrtspike.paper_figures.quality_over_cost import cost_table, draw_quality_over_cost
 from vrtspike.paper_figures.results import ComparedResults, ModelResult
@@ -43,7 +44,8 @@ class FigureRequest:
 
     Attributes:
         output: folder.
-        names: names of the figures, from :data:`FIGURES`; empty for all that there are data for.
+        names: names of the figures, from ``FIGURE_NAMES``; empty for all that there are data
+            for.
         crops: the crops; empty for those where models differ most.
         sequences: sequences of the figures, except those that ``crops`` and ``row`` name; empty for
             all.
@@ -95,9 +97,10 @@ class FigureWriter:
         for model in self.results.models:
             for line in model.notes:
                 self.note(line)
-        for name in self.request.names or FIGURES:
+        for name in self.request.names or FIGURE_NAMES:
+            write_figure: Callable[[Path], None] = getattr(self, name)
             try:
-                FIGURES[name](self, self.request.output / name)
+                write_figure(self.request.output / name)
             except FigureSkipped as reason:
                 if self.request.names:
                     raise ConfigError(f"--only {name}: left out, {reason}") from reason
@@ -237,7 +240,7 @@ class FigureWriter:
 
     def _motion(self) -> pd.DataFrame:
         """Return the length of motion of every measured frame whose spikes can be read."""
-        entries = []
+        motions = []
         for sequence, rows in self.frame_psnr.groupby("sequence", sort=False):
             clips = [model.clips.get(str(sequence)) for model in self.results.models]
             recorded = [clip for clip in clips if clip is not None and clip.has_recorded_spikes]
@@ -246,9 +249,9 @@ class FigureWriter:
             frames = [str(name) for name in dict.fromkeys(rows["frame"])]
             with self.progress(f"motion in {sequence}") as show:
                 for done, frame in enumerate(frames, start=1):
-                    entries.append((sequence, frame, recorded[0].recorded(frame).motion()))
+                    motions.append((sequence, frame, recorded[0].recorded(frame).motion()))
                     show(done, len(frames))
-        table = pd.DataFrame(entries, columns=["sequence", "frame", "motion"])
+        table = pd.DataFrame(motions, columns=["sequence", "frame", "motion"])
         # An empty column has no type of its own.
         return table.astype({"motion": float})
 
@@ -318,15 +321,6 @@ class FigureWriter:
         _write_table(stem, table)
         draw_quality_over_cost(stem, table, self.request.font)
 
-
-FIGURES: dict[str, Callable[[FigureWriter, Path], None]] = {
-    "crops": FigureWriter.crops,
-    "psnr_over_frames": FigureWriter.psnr_over_frames,
-    "gain_over_motion": FigureWriter.gain_over_motion,
-    "xt": FigureWriter.xt,
-    "quality_over_cost": FigureWriter.quality_over_cost,
-}
-"""Methods that write each figure, by its name."""
 
 _NO_PSNR = "no result has PSNR of its frames (sharp frames, TEST.METRICS: [psnr])"
 

@@ -60,9 +60,9 @@ def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
         frames there is no flicker.
     """
     changes = {name: np.diff(values.astype(np.float64), axis=0) for name, values in slices.items()}
-    entries = []
+    table_rows = []
     for name, change in changes.items():
-        entries.append({"image": name, "number": 1})
+        table_rows.append({"image": name, "number": 1})
         for index, values in enumerate(change):
             entry = {
                 "image": name,
@@ -71,9 +71,9 @@ def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
             }
             if sharp is not None:
                 entry["flicker"] = float(np.abs(values - changes[sharp][index]).mean())
-            entries.append(entry)
+            table_rows.append(entry)
     columns = ["image", "number", "change", "flicker"]
-    return pd.DataFrame(entries).reindex(columns=columns)
+    return pd.DataFrame(table_rows).reindex(columns=columns)
 
 
 def draw_xt(

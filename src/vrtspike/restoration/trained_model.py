@@ -224,7 +224,7 @@ class TrainedModel:
         """
         # Everything is checked before anything is removed or written.
         request = opened.request
-        scores = {name: load_no_reference(name) for name in request.no_reference}
+        metric_functions = {name: load_no_reference(name) for name in request.no_reference}
         model: ModelEntry = {
             "name": self.run.name,
             "fingerprint": self.run.fingerprint,
@@ -239,7 +239,7 @@ class TrainedModel:
             with open_progress("restore, tiles") as show:
                 frames = self._frames_or_blurry(clip, tiling, wanted=output.missing, progress=show)
                 output.write_frames(image for image, _ in frames)
-        output.measure(clip, scores, open_progress)
+        output.measure(clip, metric_functions, open_progress)
         return RestoredFolder(request.output, output.record, no_reference=request.no_reference)
 
     def tiling(self, source: InputClip, tile: int | None = None) -> Tiling:
@@ -321,7 +321,7 @@ class TrainedModel:
             unseen spikes better; and True if it is the blurry one.
         """
         numbers = range(len(clip.source.names)) if wanted is None else sorted(wanted)
-        source = clip.limits.adapt(clip.source)
+        source = clip.limit_check.adapt(clip.source)
         frames = self.restore_source(source, tiling, wanted=wanted, progress=progress)
         for number, image in zip(numbers, frames, strict=True):
             if clip.is_judged and is_worse(clip.source, number, image):

@@ -9,6 +9,7 @@ file                        contents                                     where
 ``statistics.json``         statistics that standardise the inputs       run folder and published
 ``metrics.jsonl``           losses, rates, epochs, validations           run folder and published
 ``metrics.csv``             the same as a table                          published
+``tensorboard/``            the metrics as curves of TensorBoard         run folder
 ``weights.safetensors``     the weights of the last step, or with        run folder and published
                             TRAIN.EARLY_STOPPING of the best validation
 ``best.safetensors``        the weights of the best validation           run folder
@@ -19,9 +20,9 @@ file                        contents                                     where
 ``logs/timing_*.log``       the same as text                             run folder
 ``logs/profile_*``          operations of LOG.PROFILE_STEPS              run folder
 ``timing.jsonl``            each step once                               published
-``pictures/``               a frame of each validation                   run folder
+``pictures/``               a frame of each validation that              run folder
+                            LOG.VISUALS_EVERY_STEPS selects
 ``pictures/``               that of at most eight validations            published
-``tensorboard/``            the same as curves                           run folder
 ``evaluation.json``         the evaluation                               packed
 ``README.md``               the model card                               packed
 ``lock``                    held by the process that trains              run folder

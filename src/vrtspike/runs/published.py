@@ -31,11 +31,13 @@ class PublishedRun(RunIdentity):
         parameters: number of parameters of its model.
         steps: optimiser steps it was trained for.
         processes: number of training processes.
+        precision: arithmetic of the training on its device; None if it was not recorded.
     """
 
     parameters: int | None = None
     steps: int | None = None
     processes: int = 1
+    precision: str | None = None
 
     def with_overrides(self, overrides: Sequence[str]) -> PublishedRun:
         """Return the run with other settings of its evaluation, as ``TEST.TILE.SIZE=128``.
@@ -69,6 +71,7 @@ def read_published(folder: str | Path) -> PublishedRun:
         parameters=record.get("parameters"),
         steps=record.get("step"),
         processes=int(record.get("processes") or 1),
+        precision=record.get("precision"),
     )
 
 

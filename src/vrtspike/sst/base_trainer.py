@@ -171,7 +171,7 @@ class BaseTrainer:
 
     @property
     def _replaces_first_weights(self) -> bool:
-        """Whether the result replaces the file that the training starts from."""
+        """True if the result replaces the file that the training starts from."""
         return self._first_weights == Path(self.save_path)
 
     def _first_weights_digest(self) -> dict[str, str]:

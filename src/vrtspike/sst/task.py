@@ -69,12 +69,12 @@ def prepare(settings: SSTSettings, manifest_path: Path, show: Callable[[str], No
     store = prepare_store(
         root, data.AREA.area, data.RESOLUTION, manifest_path, data.YEARS, show=show
     )
-    facts = store.manifest
+    manifest = store.manifest
     rows, columns = store.grid.shape
     show(
-        f"{facts['months']} months of {facts['sea_cells']} cells of sea, {rows} x {columns}; "
+        f"{manifest['months']} months of {manifest['sea_cells']} cells of sea, {rows} x {columns}; "
         f"{len(store.years.months('train'))} of them to train; years {store.years}; missing, and "
-        f"left out with their samples: {', '.join(facts['missing']) or 'none'}"
+        f"left out with their samples: {', '.join(manifest['missing']) or 'none'}"
     )
 
 
@@ -158,9 +158,9 @@ def statistics(settings: SSTSettings, manifest_path: Path) -> Mapping[str, Any]:
     Raises:
         DataError: if the data are not there.
     """
-    facts = read_manifest(manifest_path, PREPARED)
-    entries = {name: facts[name] for name in ("area", "resolution", "years", "sea_cells")}
-    return {"dataset": manifest_path.parent.name, "dataset_digest": facts["digest"], **entries}
+    manifest = read_manifest(manifest_path, PREPARED)
+    coverage = {name: manifest[name] for name in ("area", "resolution", "years", "sea_cells")}
+    return {"dataset": manifest_path.parent.name, "dataset_digest": manifest["digest"], **coverage}
 
 
 def build(run: RunIdentity, ranks: DistributedContext, workers: WorkerCounts) -> TrainingParts:

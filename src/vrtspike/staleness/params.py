@@ -154,9 +154,9 @@ def raw_file_lines(workflow: WorkflowConfig, preset: str) -> list[str]:
     Raises:
         UserError: if there are no raw files.
     """
-    entries = _listed_files(workflow.manifest(preset))
+    listed_files = _listed_files(workflow.manifest(preset))
     return [
-        f"raw file {path}: {contents_digest(path.parent, entries, path.name)[:12]}"
+        f"raw file {path}: {contents_digest(path.parent, listed_files, path.name)[:12]}"
         for path in workflow.raw_files(preset)
     ]
 

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 BatchKey: TypeAlias = tuple[int, list[int]]
 """(epoch, indices of the samples)."""
 
-_ORDER = 1
+_ORDER_SEED = 1
+"""Last part of the seed of an epoch's order, which makes it another than that of a micro-batch."""
+
 _WORKER_FAILED = re.compile(
     r"DataLoader worker \(pid|shared memory.*No space left|torch_\w+>: No space left", re.DOTALL
 )
@@ -47,8 +49,7 @@ class SizedDataset(Protocol):
     - ``read_batch(indices: Sequence[int]) -> Any``, which returns a batch; without it, PyTorch
       stacks samples;
     - ``cache_stats() -> CacheStats | None``, which returns the counters of the process's cache,
-    None
-      without a cache.
+      None without a cache.
     """
 
     def __len__(self) -> int: ...  # noqa: D105
@@ -109,7 +110,7 @@ class ShuffledBatches:
         """Return micro-batches ``first``, ``first + stride`` ... below ``end``."""
         keys = self.keys(first, stride, end)
         loader = _loader(self._reader, keys, self._settings.DATALOADER, self._ranks, self._workers)
-        return _explain_failures(iter(loader), self._settings)
+        return _explain_failures(iter(loader), self._settings, "TRAIN")
 
     def cache_stats(self) -> CacheStats | None:
         """Return the use of the cache by this process and its workers; None without a cache."""
@@ -117,7 +118,7 @@ class ShuffledBatches:
 
     def _order(self, epoch: int) -> list[int]:
         """Return the indices of all samples in the order of an epoch."""
-        generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER))
+        generator = torch.Generator().manual_seed(mix_seed(self._seed, epoch, _ORDER_SEED))
         blocks = torch.arange(self._samples).split(self._settings.DATALOADER.SHUFFLE_BLOCK)
         shuffled = [blocks[number] for number in torch.randperm(len(blocks), generator=generator)]
         order = [block[torch.randperm(len(block), generator=generator)] for block in shuffled]
@@ -178,7 +179,7 @@ class ValidationBatches:
 
     def __iter__(self) -> Iterator[Any]:
         """Return the batches of one validation."""
-        return _explain_failures(iter(self._loader), self._settings)
+        return _explain_failures(iter(self._loader), self._settings, "VAL")
 
 
 class _BatchReader(Dataset[Any]):
@@ -217,12 +218,15 @@ class _BatchReader(Dataset[Any]):
         self._uses[number] = torch.tensor(use)
 
 
-def _explain_failures(batches: Iterator[Any], settings: RunSettings) -> Iterator[Any]:
+def _explain_failures(
+    batches: Iterator[Any], settings: RunSettings, prefix: Literal["TRAIN", "VAL"]
+) -> Iterator[Any]:
     """Yield batches, and explain errors of the worker processes.
 
     Args:
         batches: the batches of a loader.
         settings: settings of the run, whose keys can save memory.
+        prefix: beginning of the names of the loader's keys.
 
     Raises:
         RunError: if a worker was killed or shared memory is full.
@@ -236,9 +240,10 @@ def _explain_failures(batches: Iterator[Any], settings: RunSettings) -> Iterator
         if not is_of_worker and source.parent.name != "multiprocessing":
             raise
         size = system_memory().shared_total or 0
-        keys = ["DATALOADER.TRAIN_WORKERS"]
-        if settings.DATALOADER.TRAIN_PREFETCH_FACTOR > 1:
-            keys.append("DATALOADER.TRAIN_PREFETCH_FACTOR")
+        keys = [f"DATALOADER.{prefix}_WORKERS"]
+        prefetch = f"DATALOADER.{prefix}_PREFETCH_FACTOR"
+        if settings.value(prefetch) > 1:
+            keys.append(prefetch)
         if settings.cache_gb > 0:
             keys.append(settings.cache_key)
         raise RunError(

@@ -76,28 +76,16 @@ def fit(
     model_parameters = model_parameters or {}
     dataset_parameters = dataset_parameters or {}
     run_settings = _validated_settings(settings or {}, validated=validation_parameters is not None)
-    parts: dict[str, Any] = {
-        # The names are those of the first version, so that fingerprints of earlier runs stay.
-        "task": _dotted_name(type(objective)),
-        "model": [_dotted_name(model_class), model_parameters],
-        "dataset": [_dotted_name(dataset_class), dataset_parameters],
-        "settings": {name: result_settings(run_settings)[name] for name in _SECTIONS},
-    }
-    if lr_factors:
-        parts["rates"] = dict(lr_factors)
     # An objective without attributes, such as one with slots, is rejected: it is not a JSON value.
     attributes = getattr(objective, "__dict__", objective) if identity is None else dict(identity)
-    if attributes:
-        parts["identity"] = attributes
-    try:
-        fingerprint = json_digest(parts)[:12]
-    except (TypeError, ValueError) as error:
-        raise RunError(
-            "parameters of models and data sets, and attributes of the objective where there is no "
-            f"identity, must be JSON values, which identify the run: {error}"
-        ) from error
-    name = type(objective).__name__
-    run = RunIdentity(name, run_settings, _dotted_name(dataset_class), fingerprint)
+    run = _fit_identity(
+        type(objective),
+        (model_class, model_parameters),
+        (dataset_class, dataset_parameters),
+        run_settings,
+        attributes=attributes,
+        lr_factors=lr_factors or {},
+    )
 
     def build(ranks: DistributedContext, workers: WorkerCounts) -> TrainingParts:
         batches = ShuffledBatches(dataset_class(**dataset_parameters), run_settings, workers, ranks)
@@ -110,6 +98,51 @@ def fit(
 
     with hide_main_script(dataset_class):
         return train_run(run, folder, build, device=device)
+
+
+def _fit_identity(
+    objective_class: type,
+    model: tuple[Callable[..., nn.Module], Mapping[str, Any]],
+    dataset: tuple[Callable[..., SizedDataset], Mapping[str, Any]],
+    settings: RunSettings,
+    *,
+    attributes: Any,  # noqa: ANN401 - JSON values, or what is rejected
+    lr_factors: Mapping[str, float],
+) -> RunIdentity:
+    """Return the identity of a run of :func:`fit`.
+
+    Args:
+        objective_class: class of the objective.
+        model: class of the model, and its parameters.
+        dataset: class of the training data, and its parameters.
+        settings: complete settings.
+        attributes: further values that decide the result; left out if empty.
+        lr_factors: factors on the learning rate; left out if empty.
+
+    Raises:
+        RunError: if a class has no name, or a value is not JSON.
+    """
+    model_class, model_parameters = model
+    dataset_class, dataset_parameters = dataset
+    parts: dict[str, Any] = {
+        # The names are those of the first version, so that fingerprints of earlier runs stay.
+        "task": _dotted_name(objective_class),
+        "model": [_dotted_name(model_class), model_parameters],
+        "dataset": [_dotted_name(dataset_class), dataset_parameters],
+        "settings": {name: result_settings(settings)[name] for name in _SECTIONS},
+    }
+    if lr_factors:
+        parts["rates"] = dict(lr_factors)
+    if attributes:
+        parts["identity"] = attributes
+    try:
+        fingerprint = json_digest(parts)[:12]
+    except (TypeError, ValueError) as error:
+        raise RunError(
+            "parameters of models and data sets, and attributes of the objective where there is no "
+            f"identity, must be JSON values, which identify the run: {error}"
+        ) from error
+    return RunIdentity(objective_class.__name__, settings, _dotted_name(dataset_class), fingerprint)
 
 
 def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSettings:

@@ -75,7 +75,7 @@ class Learner:
         self.model = parts.model
         # Weights that are not trained are not rounded either (bf16-true).
         if settings.unchanged_weights is None:
-            self.model = self.precision.prepare(self.model)
+            self.precision.prepare(self.model)
         groups = trainable_groups(self.model)
         self._frozen = frozen_parameters(groups, parts.frozen_steps)
         self.optimizer = build_optimizer(

@@ -75,11 +75,10 @@ class Trainer:
         self.timing = timing
         self.display = log.display
         self.micro_batches = micro_batches
-        self.epochs = Epochs(parts.training.per_epoch, micro_batches)
-        self.total_steps = count_steps(settings, parts.training.per_epoch, micro_batches)
+        self.epochs = Epochs(parts.training_batches.per_epoch, micro_batches)
+        self.total_steps = count_steps(settings, parts.training_batches.per_epoch, micro_batches)
         self.counters = RunCounters()
         self.learner = Learner(parts, settings, ranks, micro_batches, self.total_steps)
-        self.model = self.learner.model
         # The objects whose states a checkpoint holds, by their keys in it.
         self.stateful: dict[str, Stateful] = {
             "progress": self.counters,
@@ -96,11 +95,7 @@ class Trainer:
         """
         self._begin_logs()
         throughput = Throughput(self.counters.step, self.total_steps)
-        first = self.counters.step * self.micro_batches + self.ranks.rank
-        last = self.total_steps * self.micro_batches
-        stream = self.parts.training.stream(first, self.ranks.world_size, end=last)
-        if self.timing.enabled and not self._is_finished():
-            stream = self._note_arithmetic(stream)
+        stream = self._open_stream()
         with self._profiler() as profile, self.timing.activate():
             # The run may have been stopped before the validation of its last step.
             stopping = self._validation_is_due() and not self._validate(stop)
@@ -115,12 +110,7 @@ class Trainer:
                     raise self._divergence("training has diverged")
                 if not stopping and self._validation_is_due():
                     stopping = not self._validate(stop)
-                # Timings are written before the checkpoint, so that a crash after it leaves no gap
-                # in them.
-                self.timing.step(self.counters.step, result.samples, result.frames)
-                is_due = self.counters.step % self.settings.TRAIN.SAVE_EVERY_STEPS == 0
-                if stopping or is_due or self._is_finished():
-                    self._save()
+                self._end_step(result, stopping)
         if stopping:
             self.display.show(
                 f"saved at step {self.counters.step} of {self.total_steps}; the same command "
@@ -137,6 +127,15 @@ class Trainer:
         self.log.begin(counters.step, counters.validated_step, counters.epoch_samples > 0)
         self.log.write_memory(counters.step, self.ranks.device)
 
+    def _open_stream(self) -> Iterator[Any]:
+        """Return the batches of this process for the steps after the checkpoint."""
+        first = self.counters.step * self.micro_batches + self.ranks.rank
+        last = self.total_steps * self.micro_batches
+        stream = self.parts.training_batches.stream(first, self.ranks.world_size, end=last)
+        if self.timing.enabled and not self._is_finished():
+            stream = self._note_arithmetic(stream)
+        return stream
+
     def _note_arithmetic(self, stream: Iterator[Any]) -> Iterator[Any]:
         """Estimate the arithmetic of a step with the next batch; return all batches."""
         batch = next(stream)
@@ -144,6 +143,19 @@ class Trainer:
         arithmetic = estimate_flops(self.parts, batch, precision, self.ranks)
         self.timing.note_arithmetic(arithmetic)
         return chain([batch], stream)
+
+    def _end_step(self, result: StepResult, stopping: bool) -> None:
+        """Log the timings of a step, and save a checkpoint if one is due.
+
+        Args:
+            result: result of the step.
+            stopping: true if the run was requested to stop.
+        """
+        # Timings are written before the checkpoint, so that a crash after it leaves no gap in them.
+        self.timing.step(self.counters.step, result.samples, result.frames)
+        is_due = self.counters.step % self.settings.TRAIN.SAVE_EVERY_STEPS == 0
+        if stopping or is_due or self._is_finished():
+            self._save()
 
     def _record(self, result: StepResult, throughput: Throughput) -> None:
         """Log and show a step."""
@@ -154,7 +166,9 @@ class Trainer:
         if self.epochs.is_last_step(step) or step >= self.total_steps:
             self._close_epoch()
         if step % self.settings.LOG.MEMORY_EVERY_STEPS == 0:
-            self.log.write_memory(step, self.ranks.device, self.parts.training.cache_stats())
+            self.log.write_memory(
+                step, self.ranks.device, self.parts.training_batches.cache_stats()
+            )
 
     def _show_step(self, result: StepResult, throughput: Throughput) -> None:
         """Show a step in the progress line."""
@@ -180,7 +194,7 @@ class Trainer:
 
     def _validation_is_due(self) -> bool:
         step = self.counters.step
-        if self.parts.validation is None or self.counters.validated_step == step:
+        if self.parts.validation_batches is None or self.counters.validated_step == step:
             return False
         if step >= self.total_steps:
             return True

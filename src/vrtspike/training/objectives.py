@@ -86,8 +86,8 @@ class TrainingParts:
         model: model on the device of the process; its method ``compile`` is called for
             TRAIN.COMPILE_MODEL.
         objective: losses and metrics.
-        training: the training batches; none if the weights are not trained.
-        validation: the validation batches of this process; None for no validation.
+        training_batches: the training batches; none if the weights are not trained.
+        validation_batches: the validation batches of this process; None for no validation.
         note: a line for the log, such as how the model computes.
         lr_factors: factors on the learning rate, by parameter group.
         frozen_steps: number of first steps in which a parameter group is frozen.
@@ -98,8 +98,8 @@ class TrainingParts:
 
     model: nn.Module
     objective: Objective
-    training: ShuffledBatches | NoBatches
-    validation: ValidationBatches | None
+    training_batches: ShuffledBatches | NoBatches
+    validation_batches: ValidationBatches | None
     note: str = ""
     lr_factors: Mapping[str, float] = field(default_factory=dict)
     frozen_steps: Mapping[str, int] = field(default_factory=dict)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vrtspike.config.run_schema import RunSettings, TrainSettings
 
 
-_TYPES = {
+_COMPUTE_DTYPES = {
     "32": torch.float32,
     "16-mixed": torch.float16,
     "bf16-mixed": torch.bfloat16,
@@ -71,7 +71,7 @@ class Precision:
 
     def __init__(self, train: TrainSettings, device: torch.device) -> None:
         self.name = resolve_precision(train.PRECISION, device)
-        self.compute_type = _TYPES[self.name]
+        self.compute_type = _COMPUTE_DTYPES[self.name]
         self._device = device
         self._first_scale = train.AMP_INIT_SCALE
         self.scaler = torch.amp.GradScaler(
@@ -84,18 +84,17 @@ class Precision:
         On a CPU, too, so that a GPU can continue from its checkpoints, and it from theirs.
         """
 
-    def prepare(self, model: nn.Module) -> nn.Module:
-        """Convert the weights and every floating-point input to bfloat16 for ``bf16-true``."""
+    def prepare(self, model: nn.Module) -> None:
+        """Convert a model and its floating-point inputs to bfloat16 for ``bf16-true``, in place."""
         if self.name == "bf16-true":
             model.to(torch.bfloat16)
             model.register_forward_pre_hook(_inputs_to_bfloat16, with_kwargs=True)
-        return model
 
     def forward_module(self, model: nn.Module, *, half_precision_weights: bool) -> nn.Module:
         """Return the module that a micro-step calls.
 
-        In float16, gradients that sum over all pixels could overflow:
-        ``16-mixed`` casts weights one by one.
+        In float16, gradients that sum over all pixels could overflow: ``16-mixed`` casts weights
+        one by one.
 
         Args:
             model: the model.

@@ -142,7 +142,7 @@ def _timing_logger(
 def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None:
     """Show and record what is trained."""
     ranks = trainer.ranks
-    parameters = sum(p.numel() for p in trainer.model.parameters())
+    parameters = sum(p.numel() for p in trainer.learner.model.parameters())
     if run.settings.unchanged_weights is None:
         warmup = warmup_steps(trainer.settings.TRAIN.SCHED, trainer.total_steps)
         plan = (
@@ -181,7 +181,7 @@ def _train(trainer: Trainer, stop: StopRequest) -> TrainingOutcome:
         status = trainer.run(stop)
     except torch.OutOfMemoryError as error:
         log.record.update("failed", counters.step, failure=str(error))
-        contents = gpu_categories(trainer.model, trainer.learner.optimizer, device)
+        contents = gpu_categories(trainer.learner.model, trainer.learner.optimizer, device)
         snapshot = write_snapshot(log.folder / LOGS, contents, device)
         changes = "".join(f"\n  - {change}" for change in trainer.settings.memory_saving_changes)
         raise RunError(
@@ -200,7 +200,9 @@ def _train(trainer: Trainer, stop: StopRequest) -> TrainingOutcome:
     finally:
         timing.print_summary()
         timing.close()
-    log.write_gpu_categories(gpu_categories(trainer.model, trainer.learner.optimizer, device))
+    log.write_gpu_categories(
+        gpu_categories(trainer.learner.model, trainer.learner.optimizer, device)
+    )
     if status == "finished":
         if trainer.settings.TRAIN.EARLY_STOPPING is not None:
             trainer.load_best()

@@ -43,7 +43,7 @@ def validate_model(
     was_training = model.training
     model.eval()
     objective = parts.objective
-    batches = parts.validation
+    batches = parts.validation_batches
     assert batches is not None
     metrics: list[dict[str, float]] = []
     pictures: ValidationPictures = {}

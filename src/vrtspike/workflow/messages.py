@@ -14,13 +14,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, cast
 
 from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.system.errors import EXIT_USER_ERROR, ConfigError, UserError, did_you_mean
 from vrtspike.system.line_output import write_line
 from vrtspike.system.user_error_messages import memory_fault
+
+T = TypeVar("T")
 
 RULE_NAMES = "rule_names"
 """Attribute of a log record: names of all rules, for suggestions."""
@@ -209,12 +211,15 @@ class ExitMessages:
                 raise
             self._refuse(fault)
 
-    def guarded(self, target: object) -> Any:  # noqa: ANN401 - a view of any class
+    def guarded(self, target: T) -> T:
         """Return a view of an object whose methods end Snakemake as :meth:`user_errors` says.
 
         Rules call the package through such views, so that no rule has to catch errors.
+
+        Returns:
+            an object with the attributes of ``target``, whose type it has for type checkers.
         """
-        return _Guarded(target, self.user_errors)
+        return cast("T", _Guarded(target, self.user_errors))
 
     def _refuse(self, fault: str) -> NoReturn:
         """Print an error and end this process."""

@@ -150,6 +150,8 @@ class SnakemakeInternals:
         Snakemake runs ``onstart`` of a module only if one of the main Snakefile calls it. Without
         that call, the checks before the first job would be skipped in silence. An ``onstart`` of
         the main Snakefile after the module takes the place of this one.
+
+        To remove when Snakemake runs ``onstart`` of every module.
         """
         start = self._workflow._onstart
 
@@ -203,6 +205,8 @@ class SnakemakeInternals:
         """Log the names of the rules so far, for suggestions (``MessageRewriter``).
 
         The interface for loggers has no list of rules.
+
+        To remove when it has one.
         """
         if self.is_main:
             names = [rule.name for rule in self._workflow.rules]
@@ -229,6 +233,9 @@ class SnakemakeInternals:
         job has run, and make the job stale a second time. The date of a marker file would be
         written by every plan, also by a dry run. ``--forcerun`` is read before the plan, whose jobs
         are known only when their input functions are called: these call this function.
+
+        To remove when a rule can state that its output is damaged, or when Snakemake makes missing
+        outputs again although later results exist.
         """
         if not self.is_main:
             return

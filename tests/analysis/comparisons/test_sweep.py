@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from tests.published_runs import write_lines
+from tests.helpers.published_runs import write_lines
 from vrtspike.analysis.comparisons.sweep import parallel_coordinates, write_sweep
 from vrtspike.metrics.psnr import PSNR
 from vrtspike.system.errors import RunError

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.concurrency import run_python
+from tests.helpers.concurrency import run_python
 
 
 def test_the_table_of_the_page_is_that_of_the_advice(repository, tmp_path):

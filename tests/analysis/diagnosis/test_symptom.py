@@ -36,13 +36,16 @@ def measurements(**values: Any) -> RunMeasurements:
 
 
 def check(
-    symptom: str, preset: DeblurringSettings | SSTSettings | None = None, **values: Any
+    symptom: str,
+    preset: DeblurringSettings | SSTSettings | None = None,
+    precision: str | None = None,
+    **values: Any,
 ) -> Finding:
     """The findings of a run with these measurements."""
     preset = settings() if preset is None else preset
     (rule,) = (rule for rule in SYMPTOMS if rule.name == symptom)
-    finding = rule.find(RunFacts(measurements(**values), preset))
-    assert finding is None or finding in diagnose_run(measurements(**values), preset)
+    finding = rule.find(RunFacts(measurements(**values), preset, precision))
+    assert finding is None or finding in diagnose_run(measurements(**values), preset, precision)
     return finding  # type: ignore[return-value]
 
 
@@ -156,6 +159,15 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
     ("gradient norm exploding", EXPLODED | {"losses_not_finite": 1}, {}, {"severity": "error"}),
     ("gradient norm vanishing", VANISHED, train(PRECISION="16-mixed"), {"keys": BF16}),
     ("gradient norm vanishing", VANISHED, {}, {"keys": {}}),
+    # The arithmetic of the device counts, not the setting.
+    *(
+        ("gradient norm vanishing", VANISHED | {"precision": precision}, train(PRECISION=setting),
+         {"keys": keys})
+        for setting, precision, keys in (
+            ("mixed", "16-mixed", BF16), ("mixed", "bf16-mixed", {}), ("mixed", None, {}),
+            ("16-mixed", "32", {}), ("16-mixed", None, BF16),
+        )
+    ),
     # A slow backward pass: activations to store, the gain and the needed memory.
     ("low throughput", SLOW_BACKWARD, {},
      {"change": "MODEL.VRT.USE_CHECKPOINT_FFN=false, then MODEL.VRT.USE_CHECKPOINT_ATTN=false",
@@ -267,14 +279,16 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
      {"change": "batches of 3 fit by the numbers, 0.3 GiB a sample; or recompute less"}),
     # Calmer arithmetic and tighter clipping.
     *(
-        (symptom, values, train(**overrides),
+        (symptom, values | {"precision": precision}, train(**overrides),
          {"keys": {f"TRAIN.{name}": value for name, value in keys.items()}})
         for symptom, values in (("loss not finite", LOST), ("gradient norm exploding", EXPLODED))
-        for overrides, keys in (
-            ({"PRECISION": "mixed", "AMP_INIT_SCALE": 512.0},
+        for precision, overrides, keys in (
+            ("16-mixed", {"PRECISION": "mixed", "AMP_INIT_SCALE": 512.0},
              {"PRECISION": "bf16-mixed", "AMP_INIT_SCALE": 512.0, "MAX_GRAD_NORM": 0.5}),
-            ({"PRECISION": "32", "MAX_GRAD_NORM": 4.0}, {"MAX_GRAD_NORM": 2.0}),
-            ({"PRECISION": "32", "MAX_GRAD_NORM": None}, {"MAX_GRAD_NORM": 1.0}),
+            ("bf16-mixed", {"PRECISION": "mixed"}, {"MAX_GRAD_NORM": 0.5}),
+            ("32", {"PRECISION": "16-mixed"}, {"MAX_GRAD_NORM": 0.5}),
+            ("32", {"PRECISION": "32", "MAX_GRAD_NORM": 4.0}, {"MAX_GRAD_NORM": 2.0}),
+            ("32", {"PRECISION": "32", "MAX_GRAD_NORM": None}, {"MAX_GRAD_NORM": 1.0}),
         )
     ),
 ]  # fmt: skip

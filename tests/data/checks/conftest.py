@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the gate."""
+"""Fixtures of the tests of the checks of a data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate, which stops a data set with faults or leaves sequences out."""
+"""Acceptance, which stops a data set with faults or leaves sequences out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from vrtspike.data.checks.accept import accept
 from vrtspike.data.checks.frame_summaries import THUMBNAIL_SIDE
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.data.manifests import INGESTED
 from vrtspike.io.files import write_json
 from vrtspike.system.errors import DataError
@@ -45,25 +45,28 @@ SOUND = [manifest(name) for name in (A, B, C)]
 
 
 @pytest.fixture
-def gate(tmp_path):
-    def gate(manifests, surveyed=None, **options):
+def accept_all(tmp_path):
+    def accept_all(manifests, surveyed=None, **options):
         paths = [tmp_path / f"{number}.json" for number in range(len(manifests))]
         for path, contents in zip(paths, manifests, strict=True):
             write_json(path, contents)
-        return accept(paths, GateOptions.model_validate(options), surveyed)
+        return accept(paths, AcceptOptions.model_validate(options), surveyed)
 
-    return gate
+    return accept_all
 
 
-def test_sound_sequences_pass(gate):
+def test_sound_sequences_pass(accept_all):
     expected = {"schema": 2, "sequences": [C, A, B], "excluded": {}, "overlaps": {}}
     # The limits are just met: 81 bins fill 88 steps.
     limits = {"clip_length": 3, "crop_sizes": {"train": 96, "other": 1000}}
-    assert gate(SOUND, stores={"bins": 81}, **limits) == expected
-    assert gate([manifest(A, has_spikes=False)], stores={"bins": 32})["sequences"] == [A]
-    assert gate([manifest(A, pictures=["", "", ""]), manifest(C, pictures=[""])])["overlaps"] == {}
+    assert accept_all(SOUND, stores={"bins": 81}, **limits) == expected
+    assert accept_all([manifest(A, has_spikes=False)], stores={"bins": 32})["sequences"] == [A]
+    assert (
+        accept_all([manifest(A, pictures=["", "", ""]), manifest(C, pictures=[""])])["overlaps"]
+        == {}
+    )
     with pytest.raises(DataError, match="nothing to accept"):
-        gate([])
+        accept_all([])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_sound_sequences_pass(gate):
         (
             SOUND,
             {"stores": {"bins": 82}},
-            f"{A} and 2 more of 3: exposure of frame 1: 82 voxel bins for 88 spike frames: .* set "
+            f"{A} and 2 more of 3: exposure of frame 1: 82 voxel bins for 88 steps: .* set "
             "DATA.NUM_VOXEL_BINS to at most 81",
         ),
         (
@@ -99,12 +102,12 @@ def test_sound_sequences_pass(gate):
         ),
     ],
 )
-def test_faults_stop_a_data_set(gate, manifests, options, message):
+def test_faults_stop_a_data_set(accept_all, manifests, options, message):
     with pytest.raises(DataError, match=message):
-        gate(manifests, **options)
+        accept_all(manifests, **options)
 
 
-def test_all_faults_are_listed_or_their_sequences_left_out(gate):
+def test_all_faults_are_listed_or_their_sequences_left_out(accept_all):
     faulty = [
         manifest(A, ["torn"]),
         manifest(C, ["16 bits", "cut"]),
@@ -116,38 +119,40 @@ def test_all_faults_are_listed_or_their_sequences_left_out(gate):
     copied = f"train/copy: its sharp frames are those of {B}, frame by frame"
     messages = ["(6):", "train/x: no spikes", f"{A}: torn", f"{C}: 16 bits", f"{C}: cut", copied]
     with pytest.raises(DataError) as caught:
-        gate(faulty, surveyed=surveyed)
+        accept_all(faulty, surveyed=surveyed)
     assert all(text in str(caught.value) for text in messages)
-    accepted = gate(faulty, on_error="exclude", surveyed=surveyed, test_on_training_frames=True)
+    accepted = accept_all(
+        faulty, on_error="exclude", surveyed=surveyed, test_on_training_frames=True
+    )
     # Of two equal sequences the first one stays.
     assert (accepted["sequences"], accepted["overlaps"]) == (["test/d", B], {"test/d": B})
     assert sorted(accepted["excluded"]) == [C, A, "train/copy", "train/x"]
 
 
-def test_a_split_without_any_sequence_left_stops_the_gate(gate):
+def test_a_split_without_any_sequence_left_stops_acceptance(accept_all):
     surveyed = {"test/x": ["no sharp frames"], "train/y": ["no spikes"]}
     with pytest.raises(DataError, match="all sequences of split test were left out") as caught:
-        gate([SOUND[0], manifest(C, ["16 bits"])], on_error="exclude", surveyed=surveyed)
+        accept_all([SOUND[0], manifest(C, ["16 bits"])], on_error="exclude", surveyed=surveyed)
     messages = ("(2)", "test/x: no sharp frames", "16 bits", "DATA.TEST_SPLIT")
     assert all(text in str(caught.value) for text in messages)
     assert "no spikes" not in str(caught.value)  # of train, which has another sequence
     with pytest.raises(DataError, match="all sequences of split test were left out"):
-        gate(SOUND[:1], on_error="exclude", surveyed={"test": ["no sequence folders"]})
+        accept_all(SOUND[:1], on_error="exclude", surveyed={"test": ["no sequence folders"]})
 
 
-def test_training_frames_in_the_test_split_may_be_allowed(gate):
+def test_training_frames_in_the_test_split_may_be_allowed(accept_all):
     both = [manifest(A, pictures="1SS"), manifest(C, pictures="2S")]
-    assert gate(both, splits=("test", "none"))["overlaps"] == {}
-    allowed = gate(both, test_on_training_frames=True)
+    assert accept_all(both, splits=("test", "none"))["overlaps"] == {}
+    allowed = accept_all(both, test_on_training_frames=True)
     assert (allowed["sequences"], allowed["overlaps"]) == ([C, A], {C: A})
-    same = gate(both[:1], splits=("train", "train"), test_on_training_frames=True)
+    same = accept_all(both[:1], splits=("train", "train"), test_on_training_frames=True)
     assert same["overlaps"] == {A: A}
     nested = [manifest(f"sub/{name}", pictures="S") for name in (A, C)]
-    accepted = gate(nested, splits=("sub/train", "sub/test"), test_on_training_frames=True)
+    accepted = accept_all(nested, splits=("sub/train", "sub/test"), test_on_training_frames=True)
     assert accepted["overlaps"] == {f"sub/{C}": f"sub/{A}"}
 
 
-def test_exact_and_altered_training_frames_are_counted_together(gate):
+def test_exact_and_altered_training_frames_are_counted_together(accept_all):
     """Of each test frame once, by the sequence that it comes from."""
     thumbnails = np.random.default_rng(0).integers(0, 256, (6, THUMBNAIL_SIDE**2), dtype=np.uint8)
     sequences = [
@@ -159,5 +164,5 @@ def test_exact_and_altered_training_frames_are_counted_together(gate):
         for frame, thumbnail in zip(sequence["frames"], thumbnails[frames], strict=True):
             frame["thumbnail"] = thumbnail.tobytes().hex()
     with pytest.raises(DataError, match=f"{C}: 5 of its 6 sharp frames are frames of {B}, {A}, so"):
-        gate(sequences)
-    assert gate(sequences, test_on_training_frames=True)["overlaps"] == {C: B}
+        accept_all(sequences)
+    assert accept_all(sequences, test_on_training_frames=True)["overlaps"] == {C: B}

@@ -98,8 +98,8 @@ BACKWARDS = "its beginning is more like the frame after .* time runs backwards"
         ((1,), backwards, rf"1\.dat: {BACKWARDS}[^(]*$"),
         ((3,), backwards, rf"3\.dat: {BACKWARDS}[^(]*$"),
         ((1, 2, 3, 4, 5), backwards, rf"1\.dat: {BACKWARDS}.*likewise"),
-        ((3,), lambda spikes: spikes[:80], r"3\.dat holds 80 spike frames, others 88.*the whole"),
-        ((3,), lambda spikes: spikes[8:], r"3\.dat holds 80 spike frames, others 88.*the whole"),
+        ((3,), lambda spikes: spikes[:80], r"3\.dat holds 80 steps, others 88.*the whole"),
+        ((3,), lambda spikes: spikes[8:], r"3\.dat holds 80 steps, others 88.*the whole"),
         (
             (1, 2, 3, 4, 5),
             lambda spikes: np.roll(spikes, 5, axis=1),

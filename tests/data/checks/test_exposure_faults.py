@@ -46,6 +46,6 @@ def test_one_unreliable_centre_tells_nothing_of_a_sequence_without_others(exposu
 def test_a_file_of_another_length_whose_sharp_frame_lies_elsewhere_is_cut():
     others = 3 * [exposure(40.0)]
     (fault,) = time_faults([*others, exposure(20.0, steps=64)], has_table=False)
-    assert "holds 64 spike frames, others 88" in fault
+    assert "holds 64 steps, others 88" in fault
     assert time_faults([*others, exposure(28.0, steps=64)], has_table=False) == []
     assert time_faults([*others, exposure(20.0, steps=64)], has_table=True) == []

@@ -30,8 +30,8 @@ def only_fault(manifest):
     return manifest["faults"][0]
 
 
-def test_manifest_of_a_sound_sequence(pristine):
-    manifest = check(pristine)
+def test_manifest_of_a_sound_sequence(pristine_raw_data):
+    manifest = check(pristine_raw_data)
     assert (manifest["faults"], manifest["source_version"]) == ([], "v")
     assert (manifest["rgb_size"], manifest["spike_size"]) == ([96, 128], [48, 64])
     assert [len(entry["digest"]) for entry in manifest["files"]] == [64] * 9
@@ -54,7 +54,7 @@ def test_stream_is_divided_among_the_frames(dataset):
     assert manifest["faults"] == []
     assert [f["spikes"]["start"] for f in manifest["frames"]] == [0, 88, 176]
     (folder / "spike.dat").write_bytes(whole[: -48 * 64 // 8])
-    assert "263 spike frames cannot be divided evenly among 3" in only_fault(check(dataset))
+    assert "263 steps cannot be divided evenly among 3" in only_fault(check(dataset))
 
 
 def test_every_fault_of_a_sequence_is_listed(dataset):
@@ -183,7 +183,7 @@ def missing_everywhere(path):
 @pytest.mark.parametrize(
     ("damage", "file", "fault"),
     [
-        (doubled, "spike/000002.dat", "{file} holds 176 spike frames, others 88, and its sharp"),
+        (doubled, "spike/000002.dat", "{file} holds 176 steps, others 88, and its sharp"),
         (shuffled, "spike/000002.dat", "{file}: the spikes follow each other as by chance"),
         (of_another_sequence, "spike/000002.dat", "{file}: the spikes do not show"),
         (deep, "sharp/000002.png", "{file}: 16 bits per channel"),
@@ -214,11 +214,11 @@ def ordinary_user():
 
 
 @pytest.fixture
-def reachable(pristine):
+def reachable(pristine_raw_data):
     """A copy of the data set in a folder that every user may enter."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
-        root = shutil.copytree(pristine, Path(name) / "dataset")
+        root = shutil.copytree(pristine_raw_data, Path(name) / "dataset")
         root.chmod(0o755)
         yield root
         for path in root.rglob("*"):

@@ -13,7 +13,7 @@ from tests.data.prepared import checked
 from vrtspike.data.checks.accept import accept
 from vrtspike.data.checks.frame_summaries import THUMBNAIL_SIDE
 from vrtspike.data.checks.near_duplicates import TrainingFrames
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.system.errors import DataError
 
@@ -38,8 +38,8 @@ def test_altered_copies_of_a_training_sequence(dataset, tmp_path, change):
             write_png(path, change(read_rgb(path)))
     manifests = checked(dataset, SEQUENCES, tmp_path / "ingest")
     with pytest.raises(DataError, match=rf"{TEST}: 3 of its 3 sharp frames .* {TRAINING}"):
-        accept(manifests, GateOptions())
-    accepted = accept(manifests, GateOptions(test_on_training_frames=True))
+        accept(manifests, AcceptOptions())
+    accepted = accept(manifests, AcceptOptions(test_on_training_frames=True))
     assert accepted["overlaps"] == {TEST: TRAINING}
 
 
@@ -106,4 +106,4 @@ def test_neighbouring_clips_and_still_scenes_are_no_copies(dataset, tmp_path, sc
                 noisy = np.clip(frame + random.integers(-2, 3, frame.shape), 0, 255)
                 write_png(dataset / name / kind / f"{number:06d}.png", noisy.astype(np.uint8))
     manifests = checked(dataset, (TRAINING, TEST), tmp_path / "ingest", faults=[])
-    assert accept(manifests, GateOptions())["overlaps"] == {}
+    assert accept(manifests, AcceptOptions())["overlaps"] == {}

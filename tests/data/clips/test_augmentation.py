@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.data.clips.filmed import equal, settings
-from tests.data.prepared import layout_of, random_frames
+from tests.data.prepared import random_frames, store_metadata
 from vrtspike.data.clips.augmentation import (
     Flips,
     add_faults,
@@ -272,8 +272,8 @@ def test_a_batch_changes_to_a_camera_or_a_sensor_of_half_the_size(filmed):
 
 
 def test_halves_of_odd_sensor_crops_are_refused(tmp_path):
-    layout = layout_of((56, 56), (96, 96), (12, 12))
-    write_store(tmp_path / "s.zarr", layout, random_frames(layout))
+    metadata = store_metadata((56, 56), (96, 96), (12, 12))
+    write_store(tmp_path / "s.zarr", metadata, random_frames(metadata))
     entry = SequenceEntry("train", "s", 2, tmp_path / "s.zarr")
     dataset = DatasetManifest(tmp_path, "d", StoreOptions(bins=4), "blur", "", None, (entry,))
     options = settings(CLIP_LEN=1, CROP_SIZE=40, RATIO_AUGMENT=0.1, NUM_VOXEL_BINS=4)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.data.clips.filmed import equal, find, settings, whole_sequence
-from tests.data.prepared import layout_of, random_frames
+from tests.data.prepared import random_frames, store_metadata
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
 from vrtspike.data.store.reading import MEMORY_PER_BYTE, CacheStats, cache_stats
@@ -69,9 +69,9 @@ def test_validation_clips_cover_every_frame_from_the_middle(filmed):
 
 
 def test_the_middle_of_a_frame_falls_on_whole_spike_pixels(tmp_path):
-    layout = layout_of((24,), (34, 50), (17, 25))
-    (frame,) = random_frames(layout)
-    write_store(tmp_path / "s.zarr", layout, [frame])
+    metadata = store_metadata((24,), (34, 50), (17, 25))
+    (frame,) = random_frames(metadata)
+    write_store(tmp_path / "s.zarr", metadata, [frame])
     entry = SequenceEntry("test", "s", 1, tmp_path / "s.zarr")
     manifest = DatasetManifest(
         tmp_path / "d.json", "d", StoreOptions(bins=4), "blur", "", None, (entry,)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.data.clips.filmed import equal, settings, tensors
-from tests.data.prepared import layout_of, random_frames
+from tests.data.prepared import random_frames, store_metadata
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.samples import read_clip
@@ -46,13 +46,13 @@ def test_clips_hold_the_spikes_of_their_neighbours(filmed, precomputed):
 
 @pytest.mark.parametrize("precomputed", [True, False])
 def test_exposures_of_different_lengths_in_one_clip(tmp_path, precomputed):
-    layout = layout_of((56, 88, 56, 104), (32, 48), (16, 24))
-    write_store(tmp_path / "s.zarr", layout, random_frames(layout))
+    metadata = store_metadata((56, 88, 56, 104), (32, 48), (16, 24))
+    write_store(tmp_path / "s.zarr", metadata, random_frames(metadata))
     store = Store(tmp_path / "s.zarr")
     box = slice(1, 4), slice(8, 24), slice(12, 36)
     sample = read_clip(store, *box, precomputed=precomputed)
     edges = {56: (0, 21, 24, 28, 56), 88: (0, 35, 40, 46, 88), 104: (0, 42, 48, 55, 104)}
-    for place, frame in enumerate([*random_frames(layout)][1:]):
+    for place, frame in enumerate([*random_frames(metadata)][1:]):
         exposure = np.unpackbits(frame["bits"], axis=2, count=24, bitorder="little")
         ends = edges[len(exposure)]
         assert sample.spikes.bin_steps[place].tolist() == np.diff(ends).tolist()

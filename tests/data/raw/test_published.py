@@ -85,9 +85,9 @@ def test_a_stream_in_npz_fits_two_layouts_and_both_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("name", "sequence", "fault"),
     [
-        ("spk_gopro", "a", "000047.dat: found 55 spike frames, expected a multiple of 8"),
-        ("x4k 33", "002__occ008.320", "0004.dat: found 32 spike frames, expected 33"),
-        ("s-sdm", "a", "000019.dat: found 136 spike frames, expected 137"),
+        ("spk_gopro", "a", "000047.dat: found 55 steps, expected a multiple of 8"),
+        ("x4k 33", "002__occ008.320", "0004.dat: found 32 steps, expected 33"),
+        ("s-sdm", "a", "000019.dat: found 136 steps, expected 137"),
     ],
 )
 def test_spikes_of_another_length_than_the_layout_says_are_refused(tmp_path, name, sequence, fault):
@@ -172,8 +172,8 @@ def test_the_context_counts_in_the_bins_and_not_in_the_gain(tmp_path):
             expected = voxelize(steps, BINS, sharp=margin + 30.5)
             np.testing.assert_array_equal(counts, expected)
         else:
-            assert store.layout.spike_frames[0] == CONTEXT + 56 + 99
-        assert store.layout.exposures[0] == Exposure(margin, margin + 56, margin + 30.5)
+            assert store.metadata.spike_frames[0] == CONTEXT + 56 + 99
+        assert store.metadata.exposures[0] == Exposure(margin, margin + 56, margin + 30.5)
         assert StoreOptions.from_manifest(made) == options
         gains.add(made["gain"])
     assert len(gains) == 1

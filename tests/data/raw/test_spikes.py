@@ -69,7 +69,7 @@ def test_a_part_of_a_file_is_read(tmp_path, area, kind):
     ("contents", "size", "reason"),
     [
         (b"", (8, 8), "empty"),
-        (bytes(15), (8, 8), r"15 bytes are not a whole number of 8 x 8 .* 1 frames and 7 bytes"),
+        (bytes(15), (8, 8), r"15 bytes are not a whole number of 8 x 8 .* 1 steps and 7 bytes"),
         (bytes(17), (8, 8), "1 bytes over"),
         (bytes(16), (3, 5), "whole bytes"),
         (bytes(16), (0, 8), "positive"),
@@ -95,7 +95,7 @@ def test_files_that_do_not_fit_the_sensor_are_refused(tmp_path, contents, size, 
         read_spikes(path, *size)
 
 
-def test_missing_files_and_frames_are_refused(tmp_path):
+def test_missing_files_and_steps_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"nothing\.dat: cannot be read"):
         read_spikes(tmp_path / "nothing.dat", 8, 8)
     write_spikes(tmp_path / "a.dat", np.zeros((3, 8, 8), np.uint8))

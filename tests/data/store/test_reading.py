@@ -13,22 +13,22 @@ import psutil
 import pytest
 import zarr
 
-from tests.data.prepared import layout_of, random_frames
+from tests.data.prepared import random_frames, store_metadata
 from vrtspike.data.store import reading
-from vrtspike.data.store.layout import StoreContents
+from vrtspike.data.store.metadata import StoreMetadata
 from vrtspike.data.store.reading import Store, cache_share, trim_memory
 from vrtspike.data.store.writing import write_store
 from vrtspike.deblurring_settings.data import DataSettings
 from vrtspike.system.errors import DataError
 
 # Several files of several frames each, the last not full; sizes that are no multiples of chunks.
-LAYOUT = layout_of((12, 16, 9, 16, 16, 16, 12), (106, 68), (53, 34))
+METADATA = store_metadata((12, 16, 9, 16, 16, 16, 12), (106, 68), (53, 34))
 
 
 def whole(name):
     """All frames of an array; exposures that are shorter are filled with zeros."""
-    result = np.zeros(LAYOUT.shapes[name], np.uint8)
-    for place, frame in enumerate(random_frames(LAYOUT)):
+    result = np.zeros(METADATA.shapes[name], np.uint8)
+    for place, frame in enumerate(random_frames(METADATA)):
         result[place, : len(frame[name])] = frame[name]
     return result
 
@@ -37,9 +37,9 @@ def whole(name):
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("readers") / "s.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vrtspike.data.store.layout.MAX_FILE_FRAMES", 3)
-        patch.setattr("vrtspike.data.store.layout.SQUARE", 48)
-        write_store(path, LAYOUT, random_frames(LAYOUT))
+        patch.setattr("vrtspike.data.store.metadata.MAX_FILE_FRAMES", 3)
+        patch.setattr("vrtspike.data.store.metadata.SQUARE", 48)
+        write_store(path, METADATA, random_frames(METADATA))
     return path
 
 
@@ -57,11 +57,11 @@ with_and_without_cache = pytest.mark.parametrize(
 def test_every_box_holds_what_was_written(path, cache_bytes):
     random = np.random.default_rng(1)
     store = Store(path, cache_bytes)
-    assert store.layout == LAYOUT
-    written = {name: whole(name) for name in LAYOUT.shapes}
+    assert store.metadata == METADATA
+    written = {name: whole(name) for name in METADATA.shapes}
     for _ in range(40):
-        name = list(LAYOUT.shapes)[random.integers(4)]
-        shape = LAYOUT.shapes[name]
+        name = list(METADATA.shapes)[random.integers(4)]
+        shape = METADATA.shapes[name]
         axes = (0, 2, 3) if name in ("voxels", "bits") else (0, 1, 2)
         box = [slice(*sorted(random.choice(shape[a] + 1, 2, replace=False))) for a in axes]
         planes = [slice(None)] if len(shape) == 4 and axes[1] == 2 else []
@@ -87,7 +87,7 @@ def _read_in_worker(store: Store) -> int:
 def test_an_opened_store_travels_to_a_worker_process(path):
     store = Store(path, 10**7)
     here = _read_in_worker(store)
-    assert pickle.loads(pickle.dumps(store)).layout == LAYOUT
+    assert pickle.loads(pickle.dumps(store)).metadata == METADATA
     # No `with`: it ends workers by a signal, which those of training's server ignore.
     pool = multiprocessing.get_context("forkserver").Pool(1)
     assert pool.apply_async(_read_in_worker, (store,)).get(timeout=800) == here
@@ -133,56 +133,56 @@ def test_missing_stores_and_those_of_other_versions(tmp_path):
 
 
 def test_digest_is_of_the_contents_and_not_of_their_packing(tmp_path, monkeypatch):
-    first = write_store(tmp_path / "a.zarr", LAYOUT, random_frames(LAYOUT))
-    monkeypatch.setattr("vrtspike.data.store.layout.SQUARE", 32)
-    assert write_store(tmp_path / "b.zarr", LAYOUT, random_frames(LAYOUT)) == first
-    assert write_store(tmp_path / "c.zarr", LAYOUT, random_frames(LAYOUT, 1)) != first
-    renamed = replace(LAYOUT, frames=tuple("1234567"))
-    assert write_store(tmp_path / "d.zarr", renamed, random_frames(LAYOUT)) != first
+    first = write_store(tmp_path / "a.zarr", METADATA, random_frames(METADATA))
+    monkeypatch.setattr("vrtspike.data.store.metadata.SQUARE", 32)
+    assert write_store(tmp_path / "b.zarr", METADATA, random_frames(METADATA)) == first
+    assert write_store(tmp_path / "c.zarr", METADATA, random_frames(METADATA, 1)) != first
+    renamed = replace(METADATA, frames=tuple("1234567"))
+    assert write_store(tmp_path / "d.zarr", renamed, random_frames(METADATA)) != first
 
 
 def test_a_failed_write_leaves_the_old_store(tmp_path):
     path = tmp_path / "s.zarr"
-    write_store(path, LAYOUT, random_frames(LAYOUT))
+    write_store(path, METADATA, random_frames(METADATA))
 
     def breaking():
-        yield from list(random_frames(LAYOUT, 1))[:2]
+        yield from list(random_frames(METADATA, 1))[:2]
         raise DataError("disk on fire")
 
     with pytest.raises(DataError, match="on fire"):
-        write_store(path, LAYOUT, breaking())
+        write_store(path, METADATA, breaking())
     with pytest.raises(ValueError, match="shorter"):
-        write_store(path, LAYOUT, list(random_frames(LAYOUT, 1))[:2])
+        write_store(path, METADATA, list(random_frames(METADATA, 1))[:2])
     with pytest.raises(ValueError, match="bits of frame 3"):
-        write_store(path, LAYOUT, reversed(list(random_frames(LAYOUT, 1))))
-    dark = [{**frame, "bits": 0 * frame["bits"]} for frame in random_frames(LAYOUT)]
+        write_store(path, METADATA, reversed(list(random_frames(METADATA, 1))))
+    dark = [{**frame, "bits": 0 * frame["bits"]} for frame in random_frames(METADATA)]
     with pytest.raises(DataError, match=r"s\.zarr: not a single spike where"):
-        write_store(path, LAYOUT, dark)
+        write_store(path, METADATA, dark)
     assert [p.name for p in tmp_path.iterdir()] == ["s.zarr"]
     got = Store(path).read("blur", slice(0, 1), slice(None), slice(None))
-    np.testing.assert_array_equal(got[0], next(random_frames(LAYOUT))["blur"])
+    np.testing.assert_array_equal(got[0], next(random_frames(METADATA))["blur"])
 
 
 def test_sizes_of_arrays_and_chunks():
-    layout = layout_of((56, 88), (360, 640), (180, 320), 32)
-    assert layout.ratio == 2
-    assert layout.shapes == {
+    metadata = store_metadata((56, 88), (360, 640), (180, 320), 32)
+    assert metadata.ratio == 2
+    assert metadata.shapes == {
         "blur": (2, 360, 640, 3),
         "sharp": (2, 360, 640, 3),
         "voxels": (2, 32, 180, 320),
         "bits": (2, 88, 180, 40),
     }
     # Equal parts of at most 128 pixels: three in 360 rows, five in 640 columns.
-    assert layout.chunks == {
+    assert metadata.chunks == {
         "blur": (1, 120, 128, 3),
         "sharp": (1, 120, 128, 3),
         "voxels": (1, 32, 60, 64),
         "bits": (1, 88, 60, 8),
     }
-    assert StoreContents.from_attributes(asdict(layout)) == layout
-    odd = layout_of((16,), (24, 26), (24, 26))
+    assert StoreMetadata.from_attributes(asdict(metadata)) == metadata
+    odd = store_metadata((16,), (24, 26), (24, 26))
     assert (odd.ratio, odd.shapes["bits"]) == (1, (1, 16, 24, 4))
-    plain = StoreContents(("1",), (), (24, 26), None, 4)
+    plain = StoreMetadata(("1",), (), (24, 26), None, 4)
     assert (plain.ratio, set(plain.shapes)) == (1, {"blur", "sharp"})
     # Writers and tensorstore hold what shares a file, 32 frames at most.
     for lengths, size, shared in (
@@ -191,7 +191,7 @@ def test_sizes_of_arrays_and_chunks():
         ((16,) * 40, (16, 16), 32),
     ):
         half = (size[0] // 2, size[1] // 2)
-        assert layout_of(lengths, size, half).frames_per_file == shared
+        assert store_metadata(lengths, size, half).frames_per_file == shared
 
 
 # --- The cache; what reading clips makes of it: tests/data/clips/test_dataset.py ---------

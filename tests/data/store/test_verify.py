@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.data.conftest import SEQUENCES
-from tests.data.prepared import checked, layout_of, merged, random_frames
+from tests.data.prepared import checked, merged, random_frames, store_metadata
 from vrtspike.commands.main import run_command
 from vrtspike.data.manifests import DATASET, STORE
 from vrtspike.data.stages import VoxelizeStage
@@ -15,16 +15,16 @@ from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import DataError
 
-LAYOUT = layout_of((16, 12), (96, 256), (48, 128))
+METADATA = store_metadata((16, 12), (96, 256), (48, 128))
 
 
 @pytest.fixture
 def manifest(tmp_path):
     path = tmp_path / "train" / "s.json"
-    first, second = random_frames(LAYOUT)
+    first, second = random_frames(METADATA)
     # A frame that is black must be told from one that is lost.
     frames = [{**first, "blur": 0 * first["blur"]}, second]
-    digest, _ = write_store(path.with_suffix(".zarr"), LAYOUT, frames)
+    digest, _ = write_store(path.with_suffix(".zarr"), METADATA, frames)
     write_json(path, {"schema": STORE.schema, "digest": digest})
     return path
 
@@ -64,7 +64,7 @@ def test_a_lost_file_is_all_of_its_chunks(manifest, name, chunks):
     store = manifest.with_suffix(".zarr")
     assert find_damage(manifest) == [
         f"{store}: {name} of frame {frame}, {chunk} ({file})"
-        for frame in LAYOUT.frames
+        for frame in METADATA.frames
         for chunk in chunks
     ]
 
@@ -86,14 +86,16 @@ def test_contents_are_those_of_the_manifest_to_the_gain(manifest):
     write_json(attributes, contents)
     with pytest.raises(DataError, match="gain None for spikes of"):
         find_damage(manifest)
-    write_store(manifest.with_suffix(".zarr"), LAYOUT, random_frames(LAYOUT, 1))
+    write_store(manifest.with_suffix(".zarr"), METADATA, random_frames(METADATA, 1))
     (fault,) = find_damage(manifest)
     assert "not those that s.json was written for" in fault
 
 
-def test_an_edited_manifest_is_no_sound_store_and_is_not_trained_on(pristine, tmp_path):
-    checked(pristine, SEQUENCES[:1], tmp_path / "ingest")
-    stage = VoxelizeStage(tmp_path / "k8", str(pristine), tmp_path / "ingest", StoreOptions(bins=8))
+def test_an_edited_manifest_is_no_sound_store_and_is_not_trained_on(pristine_raw_data, tmp_path):
+    checked(pristine_raw_data, SEQUENCES[:1], tmp_path / "ingest")
+    stage = VoxelizeStage(
+        tmp_path / "k8", str(pristine_raw_data), tmp_path / "ingest", StoreOptions(bins=8)
+    )
     stage.make(SEQUENCES[0])
     path = stage.manifest(SEQUENCES[0])
     assert stage.existing_entry(SEQUENCES[0]) is not None

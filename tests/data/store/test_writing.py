@@ -81,9 +81,9 @@ def test_raw_files_that_changed_since_ingestion_are_refused(dataset, tmp_path):
 def test_raw_files_that_change_while_they_are_read_are_refused(dataset, tmp_path, monkeypatch):
     (manifest,) = checked(dataset, SEQUENCES[:1], tmp_path)
 
-    def replacing(path, layout, frames):
+    def replacing(path, metadata, frames):
         write_png(dataset / SEQUENCES[0] / "blur/000001.png", np.zeros((96, 128, 3), np.uint8))
-        return write_store(path, layout, frames)
+        return write_store(path, metadata, frames)
 
     monkeypatch.setattr(writing, "write_store", replacing)
     with pytest.raises(DataError, match=r"blur/000001\.png"):

@@ -1,4 +1,4 @@
-"""Advice on a run of the deblurring: its keys, for VRT and for the light model."""
+"""Advice on a run of deblurring: its keys, for VRT and for the light model."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_a_single_training_sequence_is_refused_if_some_are_to_be_held_out(root, 
 
 
 @pytest.mark.parametrize(("on_error", "refused"), [("stop", False), ("exclude", True)])
-def test_faulty_sequences_count_if_the_gate_stops_at_them(root, on_error, refused):
+def test_faulty_sequences_count_if_acceptance_stops_at_them(root, on_error, refused):
     (root / "train/c/blur").mkdir(parents=True)
     config = workflow_of("raw", data={"ON_ERROR": on_error}, USE_SPIKE=False)
     expectation = contextlib.nullcontext()

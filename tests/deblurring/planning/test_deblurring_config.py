@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vrtspike.config.workflow import WorkflowConfig
 from vrtspike.config.workflow_schema import workflow_schema
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.deblurring_settings.stores import StoreOptions
@@ -15,7 +15,7 @@ def preset(root: str, clip: int, crop: int, *, train=None, **data) -> Deblurring
     return DeblurringSettings.model_validate({"DATA": data, "TRAIN": train or {}})
 
 
-def test_the_gate_requires_what_the_least_demanding_preset_requires():
+def test_acceptance_requires_what_the_least_demanding_preset_requires():
     phases = [{"CROP_SIZE": 64, "EPOCHS": 1}, {"CROP_SIZE": 128, "EPOCHS": 1}]
     presets = {
         "one": preset("a", 5, 96, train={"PROGRESSIVE": phases}),
@@ -24,12 +24,12 @@ def test_the_gate_requires_what_the_least_demanding_preset_requires():
     }
     config = DeblurringConfig(WorkflowConfig(workflow_schema()(), presets))
     # Validation looks at training sequences; evaluation takes whole frames of any size.
-    assert config.gate_options("one", 16) == GateOptions(
+    assert config.accept_options("one", 16) == AcceptOptions(
         stores=StoreOptions(bins=16), clip_length=3, crop_sizes={"train": 128, "test": 1}
     )
 
 
-def test_the_gate_has_the_keys_of_the_data_set():
+def test_acceptance_has_the_keys_of_the_data_set():
     data = {
         "CONTEXT_STEPS": 4,
         "TRAIN_SPLIT": "a",
@@ -42,7 +42,7 @@ def test_the_gate_has_the_keys_of_the_data_set():
     )
     (name,) = config.dataset_names
     assert name == "walk-exclude-context4-test_on_training"
-    assert config.gate_options("one", 16) == GateOptions(
+    assert config.accept_options("one", 16) == AcceptOptions(
         stores=StoreOptions(bins=16, context=4),
         clip_length=5,
         crop_sizes={"a": 96, "b": 1},

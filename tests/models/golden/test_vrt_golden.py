@@ -90,7 +90,9 @@ def test_gradients_agree_without_rounding(
 ) -> None:
     """In float64 only the golden values are rounded, so the errors are the same everywhere."""
     exact = {name: tensor.double() for name, tensor in golden_tensors.items()}
-    errors = gradient_errors(golden_vrt().double(), exact, case)
+    # Recomputation takes a fraction of the memory; in float64 it changes no result.
+    vrt = golden_vrt(use_checkpoint_attn=True, use_checkpoint_ffn=True).double()
+    errors = gradient_errors(vrt, exact, case)
     assert errors.pop(FINEST_FLOW) <= FINEST_FLOW_TOLERANCE
     assert beyond(errors, GRADIENT_TOLERANCE) == {}
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.helpers.small_run import recorded_clip
 from tests.restoration.folder_runs import restore
-from tests.small_run import recorded_clip
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.restoration.checks.checked_clip import CheckedClip, check_clip
@@ -54,7 +54,7 @@ def test_a_recording_far_outside_is_accepted_only_if_asked(model, sequence):
     with pytest.raises(DataError, match=rf"^{sequence / 'blur'}: far outside the recordings"):
         check_clip(clip, far, keeps_16_bits=True, anyway=False)
     checked = check_clip(clip, far, keeps_16_bits=True, anyway=True)
-    pooled = checked.limits.adapt(clip).read(slice(0, 1)).spikes.counts.numpy()
+    pooled = checked.limit_check.adapt(clip).read(slice(0, 1)).spikes.counts.numpy()
     assert (pooled != clip.read(slice(0, 1)).spikes.counts.numpy()).any()
 
 
@@ -69,6 +69,6 @@ def test_frames_are_judged_outside_the_limits_by_spikes_that_fit(model, sequence
     assert checked(fitting, outside).is_judged
     assert not checked(fitting, model.limits).is_judged
     doubtful = checked(other, outside)
-    assert doubtful.limits.is_outside
+    assert doubtful.limit_check.is_outside
     assert doubtful.doubts
     assert not doubtful.is_judged

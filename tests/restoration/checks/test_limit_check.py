@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.data.raw.published import CONTEXT, frames
+from tests.helpers.small_run import arrays
 from tests.restoration.folder_runs import restore
-from tests.small_run import arrays
 from vrtspike.commands.main import run_command
 from vrtspike.data.clips.recording_limits import RecordingLimits
 from vrtspike.data.exposure import Exposure

@@ -10,7 +10,7 @@ import pytest
 from skimage import data
 
 from tests.data.raw.published import CONTEXT, frames, write_picture
-from tests.small_run import recorded_clip
+from tests.helpers.small_run import recorded_clip
 from vrtspike.data.exposure import Exposure, exposure_table
 from vrtspike.data.raw.layouts.s_sdm import RSB
 from vrtspike.data.raw.spikes import write_spikes

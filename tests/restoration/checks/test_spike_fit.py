@@ -11,7 +11,7 @@ import pytest
 
 from tests.data.raw.published import PUBLISHED
 from tests.data.scenes import film
-from tests.small_run import SmallRun, recorded_clip
+from tests.helpers.small_run import SmallRun, recorded_clip
 from vrtspike.data.exposure import Exposure, exposure_table
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.data.simulation.sensor import simulate_spikes, synthesize_blur
@@ -40,7 +40,7 @@ def test_a_single_step_is_not_compared_with_its_frame(tmp_path):
     frame = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
     write_png(tmp_path / "blur" / "1.png", frame)
     write_spikes(tmp_path / "spike" / "1.dat", rng.integers(0, 2, (1, 32, 32), dtype=np.uint8))
-    with pytest.raises(DataError, match=r"1\.dat: found 1 spike frames, expected a multiple of 8"):
+    with pytest.raises(DataError, match=r"1\.dat: found 1 steps, expected a multiple of 8"):
         recorded_clip(tmp_path / "blur", tmp_path / "spike", 1)
     table = tmp_path / "spike" / "exposures.csv"
     table.write_text(exposure_table({"1": Exposure(0, 1, 0)}))

@@ -17,7 +17,7 @@ pytest.importorskip("onnxscript")
 
 import onnx
 
-from tests.small_run import arrays
+from tests.helpers.small_run import arrays
 from vrtspike.commands.main import run_command
 from vrtspike.io.images import read_rgb, write_png
 from vrtspike.restoration.loading import load
@@ -96,8 +96,9 @@ def test_a_file_of_an_earlier_version_has_no_digest(exported, tmp_path, sequence
 
 
 def test_the_example_of_the_page_restores_without_pytorch(repository, exported, tmp_path, sequence):
-    page = (repository / "docs/commands.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    page = (repository / "docs/api.md").read_text(encoding="utf-8")
+    section = page.split("\n## A model in an ONNX file\n", 1)[1].split("\n## ", 1)[0]
+    (example,) = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     for link, target in (("blur", sequence / "blur"), ("spike", sequence / "spike")):
         (tmp_path / link).symlink_to(target)
     shutil.copy(exported, tmp_path / "model.onnx")

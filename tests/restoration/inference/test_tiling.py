@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.frame_source import source_of
+from tests.helpers.frame_source import source_of
 from vrtspike.config import load_preset
 from vrtspike.models import build_model
 from vrtspike.monitoring.step_memory import StorageCounter

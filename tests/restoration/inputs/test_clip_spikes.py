@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.small_run import BINS, arrays, simulated_clip
+from tests.helpers.small_run import BINS, arrays, simulated_clip
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
@@ -89,7 +89,7 @@ def test_arrays_that_do_not_fit_are_refused(sequence, change, message):
     ("exposures", "message"),
     [
         (LAYOUTS["stream"], r"nothing says when the shutter was open \(the layout stream"),
-        (LAYOUTS["s_sdm"], r"found 56 spike frames, expected 137"),
+        (LAYOUTS["s_sdm"], r"found 56 steps, expected 137"),
         ([Exposure(0, 56, 24)] * 4, "expected one for each of the 5 frames"),
         ([Exposure(0, 57, 24)] * 5, r"found \[.*stop=57.*, expected .* within the steps of its"),
     ],

@@ -6,7 +6,7 @@ import av
 import numpy as np
 import pytest
 
-from tests.small_run import recorded_clip, simulated_clip
+from tests.helpers.small_run import recorded_clip, simulated_clip
 from vrtspike.data.raw.spikes import write_spikes
 from vrtspike.system.errors import DataError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.small_run import BINS, arrays, recorded_clip
+from tests.helpers.small_run import BINS, arrays, recorded_clip
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.data.video import video_writer
 from vrtspike.io.images import write_png
@@ -40,7 +40,7 @@ def test_one_file_for_all_and_npz_files_match_the_store(stored, sequence, tmp_pa
         )
         assert find_spike_mismatches(folder) == {}
     cut = write(tmp_path / f"cut{suffix}", np.concatenate(parts)[:-1])
-    with pytest.raises(DataError, match="279 spike frames cannot be divided evenly among 5"):
+    with pytest.raises(DataError, match="279 steps cannot be divided evenly among 5"):
         recorded_clip(sequence / "blur", cut)
     (separate / f"{stored.names[1]}.{'npz' if suffix == '.dat' else 'dat'}").touch()
     with pytest.raises(DataError, match=rf"\(1\)(.|\n)*{stored.names[1]}\.dat and \S+\.npz"):

@@ -42,14 +42,17 @@ SYMPTOMS: Sequence[Symptom] = (
 """All symptoms, in the order of docs/findings.md."""
 
 
-def diagnose_run(measurements: RunMeasurements, settings: RunSettings) -> list[Finding]:
+def diagnose_run(
+    measurements: RunMeasurements, settings: RunSettings, precision: str | None = None
+) -> list[Finding]:
     """Return all findings for a run, the most important first.
 
     Args:
         measurements: measurements of the run.
         settings: settings of the run.
+        precision: recorded arithmetic of the run, if any.
     """
-    run = RunFacts(measurements, settings)
+    run = RunFacts(measurements, settings, precision)
     findings = []
     for symptom in SYMPTOMS:
         finding = symptom.find(run)

@@ -25,10 +25,14 @@ class RunFacts:
     Attributes:
         measurements: measurements of the run; those that were not logged exceed no limit.
         settings: settings of the run.
+        precision: arithmetic of the run on its device
+            (:func:`vrtspike.training.precision.resolve_precision`); None, where it was not
+            recorded, stands for TRAIN.PRECISION.
     """
 
     measurements: RunMeasurements
     settings: RunSettings
+    precision: str | None = None
 
     @property
     def advice(self) -> TaskAdvice:
@@ -38,7 +42,7 @@ class RunFacts:
     @property
     def has_loss_scale(self) -> bool:
         """True if it trains in float16."""
-        return self.settings.TRAIN.PRECISION in ("16-mixed", "mixed")
+        return (self.precision or self.settings.TRAIN.PRECISION) == "16-mixed"
 
     @property
     def recomputation(self) -> list[str]:

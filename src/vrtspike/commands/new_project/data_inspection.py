@@ -1,4 +1,4 @@
-"""A first look at a data set: its layout, its sensor, and the gate's checks of one sequence."""
+"""A first look at a data set: its layout, its sensor, and the checks of one sequence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VALIDATED_ON_TEST = (
 
 
 def inspect_data(root: Path) -> tuple[ProjectData, list[str]]:
-    """Survey a data set, and check its first sequence like the gate.
+    """Survey a data set, and check its first sequence like the workflow.
 
     Spikes under a root of their own are found if there is one such root nearby.
 

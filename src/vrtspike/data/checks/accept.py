@@ -1,4 +1,4 @@
-"""The gate after all checks, which rejects a data set with faults."""
+"""Acceptance after all checks, which rejects a data set with faults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.data.checks.near_duplicates import Thumbnails, TrainingFrames, read_thumbnails
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.data.manifests import (
     ACCEPTED,
     INGESTED,
@@ -43,7 +43,7 @@ class _Sequence:
 
 
 def accept(
-    manifests: Sequence[str | Path], options: GateOptions, survey_faults: Faults | None = None
+    manifests: Sequence[str | Path], options: AcceptOptions, survey_faults: Faults | None = None
 ) -> Acceptance:
     """Let a data set pass only if none of its sequences has a fault.
 
@@ -129,11 +129,11 @@ def find_faults(
     sequences = {}
     for sequence in map(_read_sequence, manifests):
         sequences[sequence.name] = sequence
-    _compare(sequences, GateOptions(splits=splits))
+    _compare(sequences, AcceptOptions(splits=splits))
     return _collect_faults(sequences, survey_faults)
 
 
-def _compare(sequences: Mapping[str, _Sequence], options: GateOptions) -> dict[str, Counter[str]]:
+def _compare(sequences: Mapping[str, _Sequence], options: AcceptOptions) -> dict[str, Counter[str]]:
     """Report the faults between sequences.
 
     Returns:
@@ -222,7 +222,7 @@ def _split(name: str) -> str:
     return name.rpartition("/")[0] or name
 
 
-def _unmet_requirements(manifest: IngestManifest, options: GateOptions) -> list[str]:
+def _unmet_requirements(manifest: IngestManifest, options: AcceptOptions) -> list[str]:
     """Return requirements of the settings that a sequence does not meet.
 
     Args:

@@ -76,7 +76,7 @@ def time_faults(exposures: Sequence[SpikesEntry], *, has_table: bool) -> list[st
         is_cut = missing > 0 and abs(center - expected) > min(CENTER_PRECISION, missing / 4)
         if is_cut and not has_table:
             faults.append(
-                f"{exposure['path']} holds {exposure['steps']} spike frames, others {steps}, and "
+                f"{exposure['path']} holds {exposure['steps']} steps, others {steps}, and "
                 f"its sharp frame lies at step {center:.1f}, expected {expected:.1f}: the file is "
                 "cut or too long; put the whole recording of this exposure there"
             )

@@ -1,6 +1,6 @@
 """Check one sequence completely and describe it in the ingest manifest.
 
-All faults of a sequence are collected in the manifest; the gate
+All faults of a sequence are collected in the manifest; acceptance
 (:mod:`vrtspike.data.checks.accept`) stops a sequence with faults.
 """
 
@@ -54,7 +54,7 @@ def ingest_sequence(
     """Check a sequence: names, pictures, spike files, and that spikes and frames belong together.
 
     Frames are read one at a time. A sequence without any spike file has no faults for that; survey
-    and gate compare it with the others.
+    and acceptance compare it with the others.
 
     Args:
         root: the data set's folder.

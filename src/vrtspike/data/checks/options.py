@@ -1,4 +1,4 @@
-"""Options of the gate."""
+"""Options of acceptance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from vrtspike.deblurring_settings.stores import StoreOptions
 
 
-class GateOptions(BaseModel, frozen=True, extra="forbid"):
+class AcceptOptions(BaseModel, frozen=True, extra="forbid"):
     """Requirements of presets on a data set, and the treatment of sequences with faults.
 
     Attributes:

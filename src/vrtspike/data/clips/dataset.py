@@ -28,7 +28,7 @@ from vrtspike.data.clips.samples import (
     read_clip,
     stack_samples,
 )
-from vrtspike.data.store.layout import StoreContents
+from vrtspike.data.store.metadata import StoreMetadata
 from vrtspike.data.store.reading import Store, cache_stats
 from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.system.errors import ConfigError, DataError, list_faults
@@ -100,22 +100,22 @@ class ClipDataset(Dataset[Sample]):
         self._seed = seed
         self._train = train
         self._epoch = 0
-        layouts = self.layouts
+        store_metadata = self.store_metadata
         crops_of_all_epochs = sorted(set(self._crops))
-        _require_sizes(layouts, settings.CLIP_LEN, crops_of_all_epochs)
+        _require_sizes(store_metadata, settings.CLIP_LEN, crops_of_all_epochs)
         if settings.RATIO_AUGMENT:
-            _require_halves(layouts, crops_of_all_epochs)
+            _require_halves(store_metadata, crops_of_all_epochs)
         self.clips = [
             (name, start)
-            for name, layout in layouts.items()
-            for start in _clip_starts(len(layout.frames), settings.CLIP_LEN, every_frame=train)
+            for name, metadata in store_metadata.items()
+            for start in _clip_starts(len(metadata.frames), settings.CLIP_LEN, every_frame=train)
         ]
         """Sequence (``<split>/<sequence>``) and first frame of each clip."""
 
     @property
-    def layouts(self) -> dict[str, StoreContents]:
-        """Layout of each sequence by its name, ``<split>/<sequence>``."""
-        return {name: store.layout for name, store in self._stores.items()}
+    def store_metadata(self) -> dict[str, StoreMetadata]:
+        """Metadata of the store of each sequence by its name, ``<split>/<sequence>``."""
+        return {name: store.metadata for name, store in self._stores.items()}
 
     def __len__(self) -> int:
         """Number of clips."""
@@ -156,7 +156,7 @@ class ClipDataset(Dataset[Sample]):
         name, start = self.clips[index]
         store = self._stores[name]
         settings = self._settings
-        rows, columns = self._crop(store.layout, random)
+        rows, columns = self._crop(store.metadata, random)
         neighbors = settings.NEIGHBOURS
         if self._train and neighbors:
             neighbors = random.random() >= self.isolated_share
@@ -175,18 +175,18 @@ class ClipDataset(Dataset[Sample]):
             spikes = self._with_absent_neighbors(
                 sample.spikes,
                 before=neighbors and start > 0,
-                after=neighbors and frames.stop < len(store.layout.frames),
+                after=neighbors and frames.stop < len(store.metadata.frames),
             )
             sample = sample._replace(spikes=spikes)
         return sample
 
-    def _crop(self, layout: StoreContents, random: np.random.Generator) -> tuple[slice, slice]:
+    def _crop(self, metadata: StoreMetadata, random: np.random.Generator) -> tuple[slice, slice]:
         """Return rows and columns of a crop: drawn for training, else the middle of the frame."""
         size = self._crops[min(self._epoch, len(self._crops) - 1)]
         # Crops begin on whole pixels of frame and sensor.
-        unit = layout.ratio.numerator
+        unit = metadata.ratio.numerator
         crop = []
-        for side in layout.rgb_size:
+        for side in metadata.rgb_size:
             max_position = (side - size) // unit
             position = int(random.integers(max_position + 1)) if self._train else max_position // 2
             crop.append(slice(unit * position, unit * position + size))
@@ -228,23 +228,25 @@ def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
     return sorted({*range(0, last, step), last})
 
 
-def _require_sizes(layouts: Mapping[str, StoreContents], length: int, crops: Sequence[int]) -> None:
+def _require_sizes(
+    store_metadata: Mapping[str, StoreMetadata], length: int, crops: Sequence[int]
+) -> None:
     """Reject sequences that are too short or too small, or whose ratio does not suit the crops.
 
     Raises:
         DataError: naming them all.
     """
-    ratio = next(iter(layouts.values())).ratio
+    ratio = next(iter(store_metadata.values())).ratio
     faults = []
-    for name, layout in layouts.items():
-        is_short = len(layout.frames) < length
-        is_small = min(layout.rgb_size) < max(crops)
-        splits_pixels = any(crop % layout.ratio.numerator for crop in crops)
-        if is_short or is_small or splits_pixels or layout.ratio != ratio:
-            height, width = layout.rgb_size
+    for name, metadata in store_metadata.items():
+        is_short = len(metadata.frames) < length
+        is_small = min(metadata.rgb_size) < max(crops)
+        splits_pixels = any(crop % metadata.ratio.numerator for crop in crops)
+        if is_short or is_small or splits_pixels or metadata.ratio != ratio:
+            height, width = metadata.rgb_size
             faults.append(
-                f"{name}: {len(layout.frames)} frames of {height} x {width} pixels, "
-                f"{layout.ratio} of them for each of the sensor"
+                f"{name}: {len(metadata.frames)} frames of {height} x {width} pixels, "
+                f"{metadata.ratio} of them for each of the sensor"
             )
     if faults:
         title = (
@@ -255,13 +257,13 @@ def _require_sizes(layouts: Mapping[str, StoreContents], length: int, crops: Seq
         raise DataError(list_faults(title, faults, advice))
 
 
-def _require_halves(layouts: Mapping[str, StoreContents], crops: Sequence[int]) -> None:
+def _require_halves(store_metadata: Mapping[str, StoreMetadata], crops: Sequence[int]) -> None:
     """Reject crops that a sensor of half the size cannot see.
 
     Raises:
         ConfigError: naming the key.
     """
-    ratio = next(iter(layouts.values())).ratio
+    ratio = next(iter(store_metadata.values())).ratio
     for crop in crops:
         if crop / ratio % 2:
             raise ConfigError(

@@ -80,23 +80,23 @@ def read_clip(
     Raises:
         DataError: if a chunk cannot be read.
     """
-    layout = store.layout
+    metadata = store.metadata
     blur = torch.from_numpy(store.read("blur", frames, rows, columns))
     sharp = torch.from_numpy(store.read("sharp", frames, rows, columns))
-    if layout.spike_size is None:
+    if metadata.spike_size is None:
         return Sample(blur, sharp, spikes=None)
     counted = frames
     if neighbors:
-        counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(layout.frames)))
-    sensor_rows = on_sensor(rows, layout.ratio)
-    sensor_columns = on_sensor(columns, layout.ratio)
+        counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(metadata.frames)))
+    sensor_rows = on_sensor(rows, metadata.ratio)
+    sensor_columns = on_sensor(columns, metadata.ratio)
     if precomputed:
         counts = store.read("voxels", counted, sensor_rows, sensor_columns)
     else:
         counts = _count_spikes(store, counted, sensor_rows, sensor_columns)
     spikes = BinnedSpikes(
         torch.from_numpy(counts),
-        torch.from_numpy(bin_table(layout.binned[counted], layout.bins)),
+        torch.from_numpy(bin_table(metadata.binned[counted], metadata.bins)),
         torch.tensor(store.gain, dtype=torch.float32),
         has_neighbors=torch.tensor([False, False]),
     )
@@ -125,9 +125,9 @@ def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> N
     skipped_columns = columns.start - 8 * first_byte
     packed = store.read("bits", frames, rows, slice(first_byte, last_byte))
     counts = []
-    for bits, exposure in zip(packed, store.layout.binned[frames], strict=True):
+    for bits, exposure in zip(packed, store.metadata.binned[frames], strict=True):
         spikes = PackedSpikes(bits[: exposure.stop], read_columns)
-        voxels = spikes.counts(bin_edges(exposure, store.layout.bins))
+        voxels = spikes.counts(bin_edges(exposure, store.metadata.bins))
         counts.append(voxels[..., skipped_columns:])
     return np.stack(counts)
 

@@ -14,7 +14,7 @@ from vrtspike.system.errors import DataError, list_faults
 
 if TYPE_CHECKING:
     from vrtspike.data.clips.dataset_manifest import DatasetManifest
-    from vrtspike.data.store.layout import StoreContents
+    from vrtspike.data.store.metadata import StoreMetadata
     from vrtspike.deblurring_settings.data import DataSettings
 
 
@@ -40,7 +40,7 @@ class ShuffledSpikesDataset(ClipDataset):
     ) -> None:
         super().__init__(manifest, split, settings, **options)
         if settings.NEIGHBOURS:
-            _require_other_frames(self.layouts)
+            _require_other_frames(self.store_metadata)
 
     def _with_absent_neighbors(
         self, spikes: BinnedSpikes, *, before: bool, after: bool
@@ -53,13 +53,15 @@ class ShuffledSpikesDataset(ClipDataset):
         )
 
 
-def _require_other_frames(layouts: Mapping[str, StoreContents]) -> None:
+def _require_other_frames(store_metadata: Mapping[str, StoreMetadata]) -> None:
     """Reject sequences of one frame, which have no other frame's spikes.
 
     Raises:
         DataError: naming them all.
     """
-    faults = [f"{name}: 1 frame" for name, layout in layouts.items() if len(layout.frames) == 1]
+    faults = [
+        f"{name}: 1 frame" for name, metadata in store_metadata.items() if len(metadata.frames) == 1
+    ]
     if faults:
         title = (
             "MODEL.SPIKE_ORDER is shuffled: sequences without another frame whose spikes a frame "

@@ -172,7 +172,7 @@ def _equal_part(file: Path, total: int, frames: int, size: tuple[int, int]) -> i
     steps, rest = divmod(total, frames)
     if rest:
         raise DataError(
-            f"{file}: {total} spike frames cannot be divided evenly among {frames} blurry "
+            f"{file}: {total} steps cannot be divided evenly among {frames} blurry "
             f"frames; frames or spikes are missing, or the sensor size {size[0]} x {size[1]} is "
             "wrong"
         )
@@ -208,7 +208,7 @@ def _exposure_in(
     if exposure.stop > total:
         raise DataError(
             f"{table}, frame {name}: found stop {exposure.stop}, expected at most {total}, the "
-            f"spike frames of {spikes}"
+            f"steps of {spikes}"
         )
     return exposure
 

@@ -1,7 +1,7 @@
 """Spike files: one bit per pixel and step, without a header.
 
-A ``.dat`` file holds one spike frame after another, height x width / 8 bytes each. Bit p of a
-frame, least significant bit of each byte first, is the pixel in column ``p % width`` of row
+A ``.dat`` file holds one step after another, height x width / 8 bytes each. Bit p of a
+step, least significant bit of each byte first, is the pixel in column ``p % width`` of row
 ``p // width`` **counted from the bottom row**. Vidar cameras and the Spk-GoPro data set use this
 format; Vidar dumps "with head" have rows of 416 pixels, the last 16 of which are not image. An
 ``.npz`` file holds the same as an array ``spk`` (T, H, W) of 0 and 1, top row first. All other
@@ -86,7 +86,7 @@ def step_bytes(height: int, width: int) -> int:
     """Return bytes of one step.
 
     Raises:
-        DataError: if the size is not positive or a frame does not fill whole bytes.
+        DataError: if the size is not positive or a step does not fill whole bytes.
 
     >>> step_bytes(250, 400)
     12500
@@ -94,7 +94,7 @@ def step_bytes(height: int, width: int) -> int:
     if min(height, width) <= 0 or height * width % 8:
         raise DataError(
             f"spike sensor size {height} x {width}: expected two positive numbers whose product is "
-            "a multiple of 8, as frames fill whole bytes; check the sensor size"
+            "a multiple of 8, as steps fill whole bytes; check the sensor size"
         )
     return height * width // 8
 
@@ -103,7 +103,7 @@ def count_steps(path: Path, height: int, width: int) -> int:
     """Count the steps T of a file; only its size is read.
 
     Raises:
-        DataError: if the file is missing, empty, or its size is not a whole number of frames.
+        DataError: if the file is missing, empty, or its size is not a whole number of steps.
     """
     if is_npz(path):
         shape = npz_shape(path)
@@ -113,7 +113,7 @@ def count_steps(path: Path, height: int, width: int) -> int:
                 "check the sensor size"
             )
         return shape[0]
-    per_frame = step_bytes(height, width)
+    per_step = step_bytes(height, width)
     try:
         refuse_pipe(path)
         size = path.stat().st_size
@@ -121,16 +121,16 @@ def count_steps(path: Path, height: int, width: int) -> int:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if size == 0:
         raise DataError(f"{path}: the spike file is empty")
-    if size % per_frame:
+    if size % per_step:
         fault = placeholder_fault(path)
         if fault:
             raise DataError(f"{path}: {fault}")
         raise DataError(
-            f"{path}: {size} bytes are not a whole number of {height} x {width} spike frames "
-            f"({per_frame} bytes each; {size // per_frame} frames and {size % per_frame} bytes "
+            f"{path}: {size} bytes are not a whole number of {height} x {width} steps "
+            f"({per_step} bytes each; {size // per_step} steps and {size % per_step} bytes "
             f"over); the file is cut or the sensor size is wrong"
         )
-    return size // per_frame
+    return size // per_step
 
 
 def read_spikes(
@@ -154,8 +154,8 @@ def read_spikes(
         uint8 (T, height, width) of 0 and 1, top row first.
 
     Raises:
-        DataError: if the file is missing or empty, its size is not a whole number of frames, or
-            the frames asked for are not in it.
+        DataError: if the file is missing or empty, its size is not a whole number of steps, or
+            the steps asked for are not in it.
     """
     sensor = Sensor((height, width), SensorArea(0, 0, height, width))
     spikes = sensor.read(Path(path), start, count)
@@ -186,27 +186,27 @@ class Sensor(NamedTuple):
         stop = total if count is None else start + count
         if not 0 <= start <= stop <= total:
             raise DataError(
-                f"{path}: spike frames {start} to {stop - 1} asked for, the file holds {total} "
+                f"{path}: steps {start} to {stop - 1} asked for, the file holds {total} "
                 f"of {height} x {width}"
             )
         if is_npz(path):
-            frames = npz_steps(path)[start:stop]
+            steps = npz_steps(path)[start:stop]
         else:
-            frames = _read_dat(path, step_bytes(height, width), start, stop)
-        return self._crop(frames)
+            steps = _read_dat(path, step_bytes(height, width), start, stop)
+        return self._crop(steps)
 
-    def _crop(self, frames: NDArray[np.uint8]) -> PackedSpikes:
+    def _crop(self, steps: NDArray[np.uint8]) -> PackedSpikes:
         """Crop steps (T, bytes of a step) to the picture, top row first."""
         height, width = self.size
         area = self.area
         rows = slice(area.top, area.top + area.rows)
         if width % 8 or area.left % 8 or area.columns % 8:
-            bits = np.unpackbits(frames, axis=1, count=height * width, bitorder="little")
+            bits = np.unpackbits(steps, axis=1, count=height * width, bitorder="little")
             flipped = bits.reshape(-1, height, width)[:, ::-1]
             columns = slice(area.left, area.left + area.columns)
             return PackedSpikes.pack(flipped[:, rows, columns])
         # Rows fill whole bytes: flipping them while packed moves an eighth of the memory.
-        flipped = frames.reshape(-1, height, width // 8)[:, ::-1]
+        flipped = steps.reshape(-1, height, width // 8)[:, ::-1]
         packed_columns = slice(area.left // 8, (area.left + area.columns) // 8)
         return PackedSpikes(np.ascontiguousarray(flipped[:, rows, packed_columns]), area.columns)
 
@@ -228,7 +228,7 @@ def pack_spikes(spikes: NDArray[np.generic]) -> bytes:
     """Return the bytes of a spike file for spikes (T, H, W) of 0 and 1, top row first.
 
     Raises:
-        DataError: if the array has another shape, holds other values, or frames do not fill bytes.
+        DataError: if the array has another shape, holds other values, or steps do not fill bytes.
 
     >>> spikes = np.zeros((1, 2, 4), np.uint8)
     >>> spikes[0, 1, 0] = 1  # bottom row, first column: the lowest bit
@@ -288,11 +288,11 @@ def npz_steps(path: Path) -> NDArray[np.uint8]:
     Raises:
         DataError: if the file cannot be read or holds no spikes (T, H, W).
     """
-    return _read_frames(path, file_stamp(path))
+    return _read_steps(path, file_stamp(path))
 
 
 @functools.lru_cache(maxsize=1)
-def _read_frames(path: Path, stamp: object) -> NDArray[np.uint8]:
+def _read_steps(path: Path, stamp: object) -> NDArray[np.uint8]:
     """Read all steps.
 
     Args:

@@ -37,7 +37,7 @@ def survey_files(
 ) -> tuple[Survey, dict[str, SequenceFiles]]:
     """Find all sequences of a data set, and set aside those with faults that names show.
 
-    Faults are recorded, not raised, so that the gate (:mod:`vrtspike.data.checks.accept`)
+    Faults are recorded, not raised, so that acceptance (:mod:`vrtspike.data.checks.accept`)
     can list them together with those that only the contents show.
 
     Args:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.store.layout import SCHEMA, StoreContents
+from vrtspike.data.store.metadata import SCHEMA, StoreMetadata
 from vrtspike.io.files import read_json
 from vrtspike.monitoring.cache_stats import CacheStats
 from vrtspike.system.errors import DataError
@@ -140,10 +140,10 @@ class Store:
             schema = attributes["schema"]
             if schema != SCHEMA:
                 raise ValueError(f"found schema {schema}, expected {SCHEMA}")
-            self.layout = StoreContents.from_attributes(attributes)
+            self.metadata = StoreMetadata.from_attributes(attributes)
             self.gain: float | None = attributes["gain"]
-            if (self.gain is None) != (self.layout.spike_size is None):
-                raise ValueError(f"gain {self.gain} for spikes of {self.layout.spike_size}")
+            if (self.gain is None) != (self.metadata.spike_size is None):
+                raise ValueError(f"gain {self.gain} for spikes of {self.metadata.spike_size}")
         except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(f"{path}: no store that can be read ({error!r}); {_AGAIN}") from error
 
@@ -171,7 +171,7 @@ class Store:
                 open=True,
                 context=_context(self._cache_bytes),
             ).result()
-            shape = self.layout.shapes[name]
+            shape = self.metadata.shapes[name]
             if array.shape != shape:
                 raise ValueError(f"the array is missing or damaged: {array.shape}, not {shape}")
             self._arrays[name] = array
@@ -181,7 +181,7 @@ class Store:
         """Read a crop of consecutive frames.
 
         Args:
-            name: one of the layout's ``shapes``.
+            name: one of :attr:`StoreMetadata.shapes`.
             frames: indices of the frames.
             rows: rows in the array's own pixels.
             columns: columns in the array's own pixels (of ``bits``: in bytes).

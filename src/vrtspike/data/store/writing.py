@@ -24,7 +24,7 @@ from vrtspike.data.raw.layouts.files import SensorArea
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.raw.spikes import Sensor
 from vrtspike.data.raw.versions import changed_files
-from vrtspike.data.store.layout import SCHEMA, StoreContents
+from vrtspike.data.store.metadata import SCHEMA, StoreMetadata
 from vrtspike.data.store.reading import Store
 from vrtspike.data.voxels.bins import bin_edges
 from vrtspike.data.voxels.gain import GainEstimator
@@ -79,11 +79,11 @@ def build_store(
     if manifest["faults"]:
         raise DataError(list_faults(f"{name} has faults", manifest["faults"], "Fix them first."))
     _refuse_changed(root, manifest)
-    layout = _layout(manifest, options)
+    metadata = _metadata(manifest, options)
     histogram: Histogram = {}
     output = Path(output)
     store = output.with_suffix(".zarr")
-    digest, gain = write_store(store, layout, _frames(Path(root), manifest, layout, histogram))
+    digest, gain = write_store(store, metadata, _frames(Path(root), manifest, metadata, histogram))
     _refuse_changed(root, manifest)  # changes while the files were read
     files, nbytes = folder_size(store)
     contents: StoreManifest = {
@@ -91,11 +91,11 @@ def build_store(
         "sequence": manifest["sequence"],
         "split": manifest["split"],
         "blur_dir": manifest["blur_dir"],
-        "frames": layout.frames,
-        "spike_frames": layout.spike_frames,
-        "rgb_size": layout.rgb_size,
-        "spike_size": layout.spike_size,
-        "exposures": layout.exposures,
+        "frames": metadata.frames,
+        "spike_frames": metadata.spike_frames,
+        "rgb_size": metadata.rgb_size,
+        "spike_size": metadata.spike_size,
+        "exposures": metadata.exposures,
         "files": files,
         "bytes": nbytes,
         "recipe": recipe,
@@ -108,8 +108,8 @@ def build_store(
     return contents
 
 
-def _layout(manifest: IngestManifest, options: StoreOptions) -> StoreContents:
-    """Return the layout of the store of a checked sequence."""
+def _metadata(manifest: IngestManifest, options: StoreOptions) -> StoreMetadata:
+    """Return the metadata of the store of a checked sequence."""
     exposures = []
     totals = []
     for frame in manifest["frames"]:
@@ -122,7 +122,7 @@ def _layout(manifest: IngestManifest, options: StoreOptions) -> StoreContents:
     rgb_size = manifest["rgb_size"]
     assert rgb_size is not None, "a sequence without faults has frames"
     spike_size = manifest["spike_size"]
-    return StoreContents(
+    return StoreMetadata(
         frames=tuple(frame["name"] for frame in manifest["frames"]),
         spike_frames=tuple(totals),
         rgb_size=_pair(rgb_size),
@@ -150,10 +150,10 @@ def _refuse_changed(root: str | Path, manifest: IngestManifest) -> None:
 
 
 def _frames(
-    root: Path, manifest: IngestManifest, layout: StoreContents, histogram: Histogram
+    root: Path, manifest: IngestManifest, metadata: StoreMetadata, histogram: Histogram
 ) -> Iterator[StoredFrame]:
     """Read the sequence frame by frame and add its counts to ``histogram``."""
-    binned = layout.binned
+    binned = metadata.binned
     for index, frame in enumerate(manifest["frames"]):
         blur = read_rgb(root / frame["blur"])
         sharp = read_rgb(root / frame["sharp"])
@@ -164,50 +164,50 @@ def _frames(
             continue
         sensor = Sensor(_pair(file["size"]), SensorArea(**file["area"]))
         exposure = binned[index]
-        start = spikes["start"] - layout.exposures[index].start
+        start = spikes["start"] - metadata.exposures[index].start
         recorded = sensor.read(root / spikes["path"], start, exposure.steps)
-        edges = bin_edges(exposure, layout.bins)
+        edges = bin_edges(exposure, metadata.bins)
         counts = recorded.counts(edges)
         add_to_histogram(histogram, counts, np.diff(edges))
         yield {"blur": blur, "sharp": sharp, "voxels": counts, "bits": recorded.rows}
 
 
 def write_store(
-    path: str | os.PathLike[str], layout: StoreContents, frames: Iterable[StoredFrame]
+    path: str | os.PathLike[str], metadata: StoreMetadata, frames: Iterable[StoredFrame]
 ) -> tuple[str, float | None]:
     """Write a store atomically, holding the frames of one file in memory at a time.
 
     Args:
         path: the store's folder; an older store there is replaced once the new one is complete.
-        layout: layout of the store.
+        metadata: metadata of the store.
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
     Returns:
-        The digest of contents and layout, which does not depend on chunks, codec or versions of
+        The digest of contents and metadata, which does not depend on chunks, codec or versions of
         libraries; and the gain (:class:`vrtspike.data.voxels.gain.GainEstimator`), None
         without spikes.
 
     Raises:
         OSError: if there is no space left.
         DataError: if the spikes give no gain (there are none).
-        ValueError: if a frame's shapes or the number of frames do not follow ``layout``.
+        ValueError: if a frame's shapes or the number of frames do not follow ``metadata``.
     """
-    digest = ContentDigest(layout)
+    digest = ContentDigest(metadata)
     meter = GainEstimator()
-    numbered = zip(range(len(layout.frames)), frames, strict=True)
+    numbered = zip(range(len(metadata.frames)), frames, strict=True)
     with atomic_path(path) as temporary:
-        group, arrays = _create_arrays(temporary, layout)
-        while part := list(itertools.islice(numbered, layout.frames_per_file)):
+        group, arrays = _create_arrays(temporary, metadata)
+        while part := list(itertools.islice(numbered, metadata.frames_per_file)):
             for number, frame in part:
                 digest.add(number, frame)
-                if layout.spike_size is not None:
-                    exposure = layout.exposures[number]
+                if metadata.spike_size is not None:
+                    exposure = metadata.exposures[number]
                     # Voxels hold the context, too.
                     bits = frame["bits"][exposure.start : exposure.stop]
-                    spikes = PackedSpikes(bits, layout.spike_size[1])
+                    spikes = PackedSpikes(bits, metadata.spike_size[1])
                     meter.update(frame["blur"], spikes.count_image(), exposure.steps)
             _write_frames(arrays, part)
-        gain = meter.gain(str(path)) if layout.spike_size is not None else None
+        gain = meter.gain(str(path)) if metadata.spike_size is not None else None
         group.update_attributes({"gain": gain})
     return digest.hexdigest(gain), gain
 
@@ -225,9 +225,9 @@ def _write_frames(arrays: Mapping[str, Any], frames: Sequence[tuple[int, StoredF
 class ContentDigest:
     """SHA-256 of a store's decoded contents, frame by frame."""
 
-    def __init__(self, layout: StoreContents) -> None:
-        self._digest = hashlib.sha256(json_digest(asdict(layout)).encode())
-        self._layout = layout
+    def __init__(self, metadata: StoreMetadata) -> None:
+        self._digest = hashlib.sha256(json_digest(asdict(metadata)).encode())
+        self._metadata = metadata
 
     def add(self, index: int, frame: StoredFrame) -> None:
         """Add the next frame.
@@ -237,11 +237,11 @@ class ContentDigest:
             frame: arrays of the frame.
 
         Raises:
-            ValueError: if its shapes do not follow the layout.
+            ValueError: if its shapes do not follow the metadata.
         """
-        for name, (_, *expected) in self._layout.shapes.items():
+        for name, (_, *expected) in self._metadata.shapes.items():
             if name == "bits":
-                expected[0] = self._layout.spike_frames[index]
+                expected[0] = self._metadata.spike_frames[index]
             values = frame[name]
             if values.shape != tuple(expected) or values.dtype != np.uint8:
                 raise ValueError(f"{name} of frame {index + 1}: {values.shape} is not {expected}")
@@ -254,18 +254,20 @@ class ContentDigest:
         return self._digest.hexdigest()
 
 
-def _create_arrays(path: Path, layout: StoreContents) -> tuple[Any, dict[str, Any]]:
+def _create_arrays(path: Path, metadata: StoreMetadata) -> tuple[Any, dict[str, Any]]:
     """Return a group with empty arrays, and these by name."""
     # zarr is imported here because planning and reading with other readers do without it.
     import zarr
     from zarr.codecs import BloscCodec, Crc32cCodec
 
-    group = zarr.create_group(path, zarr_format=3, attributes={"schema": SCHEMA, **asdict(layout)})
+    group = zarr.create_group(
+        path, zarr_format=3, attributes={"schema": SCHEMA, **asdict(metadata)}
+    )
     arrays = {}
-    for name, shape in layout.shapes.items():
-        chunk = layout.chunks[name]
+    for name, shape in metadata.shapes.items():
+        chunk = metadata.chunks[name]
         # A file has as many whole chunks as cover its frames.
-        file_shape = [layout.frames_per_file]
+        file_shape = [metadata.frames_per_file]
         for size, piece in zip(shape[1:], chunk[1:], strict=True):
             file_shape.append(round_up(size, piece))
         codecs: list[Any] = [Crc32cCodec()]
@@ -305,21 +307,21 @@ def find_damage(
     path = Path(manifest_path)
     manifest = read_manifest(path, STORE)
     store = Store(path.with_suffix(".zarr"))
-    digest = ContentDigest(store.layout)
-    layout = store.layout
+    digest = ContentDigest(store.metadata)
+    metadata = store.metadata
     faults: list[str] = []
-    for index in range(len(layout.frames)):
+    for index in range(len(metadata.frames)):
         frame: StoredFrame = {}
-        for name in layout.shapes:
+        for name in metadata.shapes:
             try:
                 whole = store.read(name, slice(index, index + 1), slice(None), slice(None))[0]
             except DataError:
                 faults += _damaged_chunks(store, name, index)
             else:
-                frame[name] = whole[: layout.spike_frames[index]] if name == "bits" else whole
+                frame[name] = whole[: metadata.spike_frames[index]] if name == "bits" else whole
         if not faults:
             digest.add(index, frame)
-        progress(index + 1, len(layout.frames))
+        progress(index + 1, len(metadata.frames))
     if not faults and digest.hexdigest(store.gain) != manifest["digest"]:
         faults.append(
             f"{store.path}: every chunk is whole, but the contents are not those that "
@@ -330,11 +332,11 @@ def find_damage(
 
 def _damaged_chunks(store: Store, name: str, index: int) -> Iterator[str]:
     """Read the chunks of one frame one by one and name those that fail."""
-    layout = store.layout
-    shape = layout.shapes[name]
-    chunk = layout.chunks[name]
+    metadata = store.metadata
+    shape = metadata.shapes[name]
+    chunk = metadata.chunks[name]
     rows, columns = (2, 3) if name in ("voxels", "bits") else (1, 2)
-    file = f"{name}/c/{index // layout.frames_per_file}" + "/0" * (len(shape) - 1)
+    file = f"{name}/c/{index // metadata.frames_per_file}" + "/0" * (len(shape) - 1)
     for top, left in itertools.product(
         range(0, shape[rows], chunk[rows]), range(0, shape[columns], chunk[columns])
     ):
@@ -344,6 +346,6 @@ def _damaged_chunks(store: Store, name: str, index: int) -> Iterator[str]:
             store.read(name, slice(index, index + 1), slice(top, bottom), slice(left, right))
         except DataError:
             yield (
-                f"{store.path}: {name} of frame {layout.frames[index]}, rows {top} to "
+                f"{store.path}: {name} of frame {metadata.frames[index]}, rows {top} to "
                 f"{bottom - 1}, columns {left} to {right - 1} ({file})"
             )

@@ -52,7 +52,7 @@ def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
     length = exposure.steps
     if bins > limit:
         raise DataError(
-            f"{bins} voxel bins for {length} spike frames: bins would be empty, half of them "
+            f"{bins} voxel bins for {length} steps: bins would be empty, half of them "
             f"lie before the sharp frame (step {middle}); set DATA.NUM_VOXEL_BINS to at most "
             f"{limit}"
         )
@@ -62,7 +62,7 @@ def bin_edges(exposure: Exposure, bins: int) -> NDArray[np.int64]:
         steps = np.concatenate([before[::-1], _half(length - middle, bins - bins // 2)])
     if steps.max() > 255:
         raise DataError(
-            f"{bins} voxel bins for {length} spike frames: a bin holds more than 255 steps "
+            f"{bins} voxel bins for {length} steps: a bin holds more than 255 steps "
             "and its counts do not fit in 8 bits; raise DATA.NUM_VOXEL_BINS"
         )
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(steps)])

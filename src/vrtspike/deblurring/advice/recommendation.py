@@ -108,7 +108,7 @@ def advise_on_machine(
     command, cause = recommend(keys, data, train)
     if not presets and batches:
         command = f"{train}{shlex.quote(next(iter(batches)))}"
-        cause = "its batches fit; hours are estimated for the deblurring only"
+        cause = "its batches fit; hours are estimated for deblurring only"
     if command is None:
         return MachineAdvice([*lines, f"nothing to recommend: {cause}"], fits, None)
     return MachineAdvice([*lines, f"recommended: {command}", f"because {cause}"], fits, command)

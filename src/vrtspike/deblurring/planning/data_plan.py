@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.data.clips import requirements
 from vrtspike.data.data_source import DataSource
 from vrtspike.data.manifests import SURVEY, ShardManifest, is_damaged, surveyed_sequences
@@ -136,7 +136,7 @@ class DataPlan:
     def _expected_sequences(self, data_source: DataSource) -> list[str]:
         """Return the expected sequences as ``<split>/<name>``, from names and configuration.
 
-        Sequences with faults count unless they are to be excluded: the gate lists the faults.
+        Sequences with faults count unless they are to be excluded: acceptance lists the faults.
         """
         if data_source.kind == "simulated":
             sources = self._config.settings.SIMULATE.SEQUENCES
@@ -183,9 +183,9 @@ class DataPlan:
         """Return the options of the stores of a data set with K bins."""
         return self._config.store_options(self._preset_with(dataset), bins)
 
-    def gate_options(self, dataset: str, bins: int) -> GateOptions:
-        """Return the requirements of the gate on a data set with K bins."""
-        return self._config.gate_options(self._preset_with(dataset), bins)
+    def accept_options(self, dataset: str, bins: int) -> AcceptOptions:
+        """Return the requirements for accepting a data set with K bins."""
+        return self._config.accept_options(self._preset_with(dataset), bins)
 
     def names_version(self, dataset: str) -> str | None:
         """Return a line that changes when sequences are added or removed.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from vrtspike.config.workflow import WorkflowConfig
-from vrtspike.data.checks.options import GateOptions
+from vrtspike.data.checks.options import AcceptOptions
 from vrtspike.data.clips.requirements import crop_sizes
 from vrtspike.data.data_source import DataKind, DataSource
 from vrtspike.deblurring_settings import DeblurringSettings, require_deblurring_settings
@@ -149,8 +149,8 @@ class DeblurringConfig:
         data = self.settings_of(preset).DATA
         return StoreOptions.from_settings(data).model_copy(update={"bins": bins})
 
-    def gate_options(self, preset: str, bins: int) -> GateOptions:
-        """Return the requirements of the gate: the smallest clips that presets take of a data set.
+    def accept_options(self, preset: str, bins: int) -> AcceptOptions:
+        """Return what acceptance requires: the smallest clips that presets take of a data set.
 
         Presets that train nothing count only if there are no others.
 
@@ -167,7 +167,7 @@ class DeblurringConfig:
         trained = [settings for settings in presets if settings.unchanged_weights is None]
         if trained:
             presets = trained
-        return GateOptions(
+        return AcceptOptions(
             stores=self.store_options(preset, bins),
             clip_length=min(settings.DATA.CLIP_LEN for settings in presets),
             crop_sizes=crop_sizes(presets),

@@ -18,13 +18,13 @@ class CheckedClip:
 
     Attributes:
         source: the clip as it was given.
-        limits: the recording compared with those that the model was trained on.
+        limit_check: the recording compared with those that the model was trained on.
         notes: messages for the user on the conversion of frames, and a warning on a recording
             outside the limits.
     """
 
     source: InputClip
-    limits: LimitCheck
+    limit_check: LimitCheck
     notes: tuple[str, ...]
 
     @cached_property
@@ -41,7 +41,7 @@ class CheckedClip:
 
         Spikes that do not fit the frames cannot rank two pictures.
         """
-        return self.limits.is_outside and not self.doubts
+        return self.limit_check.is_outside and not self.doubts
 
 
 def check_clip(
@@ -60,9 +60,9 @@ def check_clip(
     """
     clip_frames = source.frames
     location = str(clip_frames.location)
-    limits = compare_with_limits(trained, source)
+    limit_check = compare_with_limits(trained, source)
     if not anyway:
-        limits.require_near(location)
+        limit_check.require_near(location)
     notes = []
     if clip_frames.conversion:
         notes.append(f"{location}: {clip_frames.conversion}")
@@ -70,6 +70,6 @@ def check_clip(
         notes.append(
             f"{location}: an ONNX model takes 8 bits: frames are rounded before they are restored"
         )
-    if limits.is_outside:
-        notes.append(limits.warning(location))
-    return CheckedClip(source, limits, tuple(notes))
+    if limit_check.is_outside:
+        notes.append(limit_check.warning(location))
+    return CheckedClip(source, limit_check, tuple(notes))

@@ -130,9 +130,9 @@ def measure_frame(
             "psnr": partial(psnr, sharp=truth),
             "ssim": partial(ssim, sharp=truth),
         }
-    for name, score in metric_functions.items():
-        metrics[f"{name}_blur"] = score(blur)
-        metrics[name] = score(restored)
+    for name, function in metric_functions.items():
+        metrics[f"{name}_blur"] = function(blur)
+        metrics[name] = function(restored)
     return metrics
 
 

@@ -126,7 +126,7 @@ class OutputFolder:
             "tiling": asdict(tiling),
             "recomputation": round(factor, 4),
             "device": device,
-            "limits": clip.limits.contents(),
+            "limits": clip.limit_check.contents(),
             "seconds_per_frame": self._continued.get("seconds_per_frame"),
             "written": sorted({*self._opened.results, *self._recorded}),
             "doubts": self._continued.get("doubts", []),
@@ -167,7 +167,7 @@ class OutputFolder:
         self.record["frames"], misfits = measure_and_write_videos(
             self._opened.request, restored, metric_functions, open_progress
         )
-        self.record["verdicts"] = worse_frames_by_metric(self.record["frames"], clip.limits)
+        self.record["verdicts"] = worse_frames_by_metric(self.record["frames"], clip.limit_check)
         self._write_record()
         if misfits:
             title = "warning: sharp frames that do not fit their blurry ones"

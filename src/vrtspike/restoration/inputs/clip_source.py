@@ -106,7 +106,7 @@ class StoreClipSource(ClipSource):
     """The sequence of a store."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store.layout.frames, store.layout.rgb_size, store.layout.ratio)
+        super().__init__(store.metadata.frames, store.metadata.rgb_size, store.metadata.ratio)
         self._store = store
 
     def blurry_frames(self, frames: slice) -> NDArray[np.uint8]:
@@ -115,9 +115,9 @@ class StoreClipSource(ClipSource):
 
     def count_spikes(self, frames: slice) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Return the stored counts and the steps of their bins."""
-        layout = self._store.layout
+        metadata = self._store.metadata
         counts = self._store.read("voxels", frames, slice(None), slice(None))
-        return counts, bin_table(layout.binned[frames], layout.bins)
+        return counts, bin_table(metadata.binned[frames], metadata.bins)
 
     def gain(self) -> float | None:
         """Return the gain in the attributes of the store; no frame is read."""

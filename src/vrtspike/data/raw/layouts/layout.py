@@ -325,7 +325,7 @@ class FixedExposureLayout(Layout):
         expected = self.exposure_steps + 2 * self.margin
         if steps != expected:
             raise DataError(
-                f"{file}: found {steps} spike frames, expected {expected}, of which the shutter "
+                f"{file}: found {steps} steps, expected {expected}, of which the shutter "
                 f"was open in {self.exposure_steps}"
             )
         sharp = self.margin + self.exposure_steps // 2

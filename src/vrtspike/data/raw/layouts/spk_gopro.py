@@ -39,7 +39,7 @@ class SourceFrameLayout(Layout):
         """Return :func:`spk_gopro_exposure`; 88 steps are open from 0 to 88 and sharp at 40."""
         if steps % STEPS_PER_SOURCE_FRAME:
             raise DataError(
-                f"{file}: found {steps} spike frames, expected a multiple of "
+                f"{file}: found {steps} steps, expected a multiple of "
                 f"{STEPS_PER_SOURCE_FRAME} as in Spk-GoPro: the file is cut or too long, or of "
                 "another layout (DATA.LAYOUT), or a table exposures.csv has to say when the "
                 "shutter was open"

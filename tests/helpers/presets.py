@@ -9,7 +9,7 @@ from vrtspike.deblurring_settings import DeblurringSettings
 
 
 def deblurring_presets(repository: Path) -> dict[str, DeblurringSettings]:
-    """Those of the deblurring, by name."""
+    """Those of deblurring, by name."""
     presets = {
         path.stem: load_preset(path)
         for path in sorted((repository / "config/presets").glob("*.yaml"))

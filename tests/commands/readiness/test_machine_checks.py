@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from vrtspike.commands.doctor import machine_checks
-from vrtspike.commands.doctor.check import Check
-from vrtspike.commands.doctor.checks import all_checks
-from vrtspike.commands.doctor.machine_checks import (
+from vrtspike.commands.readiness import machine_checks
+from vrtspike.commands.readiness.check import Check
+from vrtspike.commands.readiness.checks import all_checks
+from vrtspike.commands.readiness.machine_checks import (
     compiler_check,
     multiplies_exactly,
     packages_check,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.commands.doctor.check import Check
-from vrtspike.commands.doctor.checks import MACHINE, all_checks, show_checks
-from vrtspike.commands.doctor.project_checks import PRESETS
+from vrtspike.commands.readiness.check import Check
+from vrtspike.commands.readiness.checks import MACHINE, all_checks, show_checks
+from vrtspike.commands.readiness.project_checks import PRESETS
 
 SOUND, WRONG, ABSENT = (
     Check("a", "ok", "well"),

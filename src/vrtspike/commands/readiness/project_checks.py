@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from vrtspike.commands.doctor.check import Check, CheckState, without_advice
+from vrtspike.commands.readiness.check import Check, CheckState, without_advice
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.config.tasks import Task, find_task, has_part
 from vrtspike.config.workflow import WorkflowConfig

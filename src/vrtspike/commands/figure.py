@@ -1,4 +1,4 @@
-"""Command of ``vrtspike`` for figures of results."""
+"""The command ``vrtspike figure``: figures of results for a paper."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import re
 from pathlib import Path
 
 from vrtspike.launching.gpus import DEVICE_NAMES
+from vrtspike.paper_figures.names import FIGURE_NAMES
 from vrtspike.system.errors import ConfigError, did_you_mean
 from vrtspike.system.options import output_path
-
-FIGURE_NAMES = ("crops", "psnr_over_frames", "gain_over_motion", "xt", "quality_over_cost")
-"""Names of the figures, as in ``FIGURES`` of :mod:`vrtspike.paper_figures.writing`. They are
-repeated here, because that module imports matplotlib, which would slow down ``--help``.
-"""
 
 
 def add_figure(parser: argparse.ArgumentParser) -> None:

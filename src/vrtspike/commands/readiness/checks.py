@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vrtspike.commands.doctor.check import Check, CheckState
-from vrtspike.commands.doctor.machine_checks import (
+from vrtspike.commands.readiness.check import Check, CheckState
+from vrtspike.commands.readiness.machine_checks import (
     compiler_check,
     packages_check,
     shared_memory_check,
     torch_checks,
     which_check,
 )
-from vrtspike.commands.doctor.project_checks import PRESETS, project_checks
+from vrtspike.commands.readiness.project_checks import PRESETS, project_checks
 from vrtspike.deblurring.advice.hardware import find_gpus
 from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.system.user_environment import environment_faults

@@ -5,16 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.paper_figures.conftest import evaluated, small_run
-from vrtspike.commands.figures import FIGURE_NAMES
 from vrtspike.commands.main import run_command
-from vrtspike.paper_figures.writing import FIGURES
+from vrtspike.paper_figures.names import FIGURE_NAMES
 from vrtspike.system.errors import UserError
 
 __all__ = ["evaluated", "small_run"]
-
-
-def test_the_names_are_those_of_the_figures():
-    assert list(FIGURE_NAMES) == list(FIGURES)
 
 
 def test_it_draws_what_there_are_data_for(evaluated, tmp_path, capsys):

@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from vrtspike.commands.doctor import project_checks as project_checks_module
-from vrtspike.commands.doctor.check import Check
-from vrtspike.commands.doctor.project_checks import disk_check, project_checks, weight_check
+from vrtspike.commands.readiness import project_checks as project_checks_module
+from vrtspike.commands.readiness.check import Check
+from vrtspike.commands.readiness.project_checks import disk_check, project_checks, weight_check
 from vrtspike.io.backbone_weights import PUBLISHED
 from vrtspike.io.files import file_digest
 

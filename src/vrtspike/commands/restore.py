@@ -1,4 +1,4 @@
-"""Commands of ``vrtspike`` about trained models: restore with one, export it."""
+"""The command ``vrtspike restore``: blurry frames or a video with a trained model."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.inference.precision import PRECISIONS
 from vrtspike.restoration.restore_command import run_restore_command
 from vrtspike.runs.file_names import RUN_RECORD
-from vrtspike.runs.named_models import GENERAL, bundled_model, find_trained_model
+from vrtspike.runs.named_models import GENERAL, bundled_model
 from vrtspike.system.errors import ConfigError, RunError
-from vrtspike.system.options import add_output, positive_int
+from vrtspike.system.options import add_output
 from vrtspike.system.program import EXIT_SIGINT
 
 
@@ -197,41 +197,3 @@ def request_of(arguments: argparse.Namespace) -> RestoreRequest:
     """Return the request of a command line, whose options have the names of its fields."""
     options = {field.name: getattr(arguments, field.name) for field in fields(RestoreRequest)}
     return RestoreRequest(**{**options, "sensor": sensor_size(arguments)})
-
-
-def add_export(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("model_name", metavar="MODEL", help="as for restore")
-    add_output(parser, "file to write", "FILE.onnx", required=True)
-    parser.add_argument(
-        "--ratio",
-        type=positive_int,
-        default=2,
-        help="pixels of a frame for each pixel of the spike sensor, along each side",
-    )
-
-
-def run_export(arguments: argparse.Namespace) -> None:
-    """Write a trained model as an ONNX file, which runs without PyTorch.
-
-    The file takes frames and spike counts of any number and size; it holds settings and statistics
-    of the run, and `vrtspike restore` takes it in place of a run. It is compared with PyTorch
-    before it is kept. VRT cannot be exported, because of its deformable convolutions.
-    """
-
-    output: Path = arguments.output
-    if output.suffix != ".onnx":
-        raise ConfigError(f"--output: found {output}, expected a file named *.onnx")
-    from vrtspike.runs.published import read_finished
-
-    read_finished(find_trained_model(arguments.model_name))
-    # Imported after the arguments are checked, because this takes seconds.
-    from vrtspike.restoration.loading import load
-    from vrtspike.restoration.onnx_export import export_model
-
-    model = load(arguments.model_name, device="cpu")
-    difference = export_model(model, output, arguments.ratio)
-    print(
-        f"{output}: {output.stat().st_size / 1e6:.1f} MB, differs from PyTorch by "
-        f"{difference:.1g} at most"
-    )

@@ -46,8 +46,8 @@ SCHEMA = 4
 
 
 @dataclass(frozen=True)
-class StoreContents:
-    """The contents of a store, known before the first frame is written.
+class StoreMetadata:
+    """The metadata of a store, known before the first frame is written.
 
     Attributes:
         frames: names of the frames.
@@ -119,8 +119,8 @@ class StoreContents:
         return max(1, min(MAX_FILE_BYTES // max(frame_bytes), MAX_FILE_FRAMES, len(self.frames)))
 
     @classmethod
-    def from_attributes(cls, attributes: dict[str, Any]) -> StoreContents:
-        """Return a layout from the attributes of a group, read from JSON."""
+    def from_attributes(cls, attributes: dict[str, Any]) -> StoreMetadata:
+        """Return the metadata from the attributes of a group, read from JSON."""
         spike_size = attributes["spike_size"]
         return cls(
             frames=tuple(attributes["frames"]),

@@ -12,7 +12,7 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from vrtspike.commands.doctor.check import Check
+from vrtspike.commands.readiness.check import Check
 from vrtspike.deblurring.advice.hardware import MachineGpus
 from vrtspike.monitoring.nvml import driver_version
 from vrtspike.monitoring.process_memory import system_memory
