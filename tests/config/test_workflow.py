@@ -205,7 +205,7 @@ def test_presets_of_another_task_have_other_data_and_no_ablation(folder):
     )
     assert workflow.manifest("sea") == workflow.manifest("far")
     assert [workflow.is_prepared(name) for name in ("sea", "plain")] == [True, False]
-    with pytest.raises(ConfigError, match="preset sea: TASK is sst; expected a preset of d"):
+    with pytest.raises(ConfigError, match="preset sea: TASK is sst; expected deblurring: n"):
         DeblurringConfig(workflow).data_source("sea")
     assert workflow.presets_with_ablation == ["plain", "rooted"]
     with pytest.raises(ConfigError, match="preset sea: TASK is sst, which has no ablation"):

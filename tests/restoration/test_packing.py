@@ -216,7 +216,7 @@ def test_missing_parts_are_reported_and_existing_files_stay(small_run, packed, t
     with pytest.raises(RunError, match=r"weights\.safetensors: no such file"):
         run_command([*words[:-1], str(tmp_path / "other")])
     RunIdentity("alone", SSTSettings(TASK="sst"), "", "").write(tmp_path / "train/alone")
-    with pytest.raises(ConfigError, match="TASK is sst; expected a preset of deblurring"):
+    with pytest.raises(ConfigError, match="preset alone: TASK is sst; expected deblurring: name"):
         run_command([*words[:-1], str(tmp_path / "other")])
     assert not (tmp_path / "other").exists()
 

@@ -209,7 +209,7 @@ def test_a_worker_that_finds_no_memory_is_reported_with_what_to_lower(error):
         list(ShuffledBatches(Full(4), settings, loading(0), ALONE).stream(0, 1, 1))
     of_validation = (
         r"Lower DATALOADER\.VAL_WORKERS or DATALOADER\.VAL_PREFETCH_FACTOR or "
-        r"DATA\.CACHE_SIZE_GB, which"
+        r"DATALOADER\.TRAIN_WORKERS or DATA\.CACHE_SIZE_GB, which"
     )
     with pytest.raises(RunError, match=of_validation):
         list(ValidationBatches(Full(4), settings, loading(0), ALONE))

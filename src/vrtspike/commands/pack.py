@@ -39,7 +39,8 @@ def run_pack(arguments: argparse.Namespace) -> None:
     from vrtspike.runs.published import read_published
 
     # A packed folder is for restoring frames.
-    require_deblurring_settings(read_published(arguments.run_path).settings)
+    published = read_published(arguments.run_path)
+    require_deblurring_settings(published.settings, published.name)
     missing_parts = pack_run(
         arguments.run_path, arguments.output, arguments.licence, half=arguments.half
     )

@@ -68,7 +68,8 @@ def require_fitting_teacher(
         ConfigError: naming the teacher, the keys and both values.
         RunError: if the statistics of the teacher are missing or damaged.
     """
-    teacher = require_deblurring_settings(RunIdentity.read(folder).settings)
+    run = RunIdentity.read(folder)
+    teacher = require_deblurring_settings(run.settings, run.name)
     title = f"{manifest.path}, with {TEACHER} {folder}"
     require_spikes(title, manifest.statistics is not None, teacher)
     if not teacher.MODEL.USE_SPIKE:

@@ -45,7 +45,7 @@ def build_training_parts(
         UserError: if the data, weights or settings cannot be used; the same on all processes if it
             concerns all of them.
     """
-    settings = require_deblurring_settings(run.settings)
+    settings = require_deblurring_settings(run.settings, run.name)
     manifest = load_dataset(run.dataset)
     model = build_training_model(settings).to(ranks.device)
     objective = build_objective(settings, manifest, ranks.device)
@@ -124,7 +124,8 @@ def load_teacher(folder: Path, device: torch.device) -> nn.Module:
         RunError: if it is missing or damaged.
     """
     try:
-        settings = require_deblurring_settings(RunIdentity.read(folder).settings)
+        teacher = RunIdentity.read(folder)
+        settings = require_deblurring_settings(teacher.settings, teacher.name)
         model = load_model(folder / WEIGHTS, settings, device)
     except UserError as error:
         raise RunError(

@@ -215,19 +215,22 @@ def _require_frames(name: str, frames: int, min_frames: int) -> None:
         )
 
 
-def require_deblurring_settings(settings: RunSettings, preset: str = "") -> DeblurringSettings:
+def require_deblurring_settings(settings: RunSettings, name: str = "") -> DeblurringSettings:
     """Return these settings if they are a preset of deblurring.
 
     Args:
         settings: settings of any task.
-        preset: its name, for the message.
+        name: name of the preset, for the message.
 
     Raises:
         ConfigError: if they are of another task.
     """
     if not isinstance(settings, DeblurringSettings):
-        prefix = f"preset {preset}: " if preset else ""
-        raise ConfigError(f"{prefix}TASK is {settings.TASK}; expected a preset of deblurring")
+        prefix = f"preset {name}: " if name else ""
+        raise ConfigError(
+            f"{prefix}TASK is {settings.TASK}; expected deblurring: name a preset of deblurring, "
+            "or a run of one"
+        )
     return settings
 
 

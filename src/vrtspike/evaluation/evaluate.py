@@ -59,7 +59,7 @@ def evaluate_run(job: EvaluationJob) -> EvaluationSummary:
         RunError: if the weights belong to another model, or the statistics beside them or weights
             that a metric needs are missing.
     """
-    settings = require_deblurring_settings(job.run.settings)
+    settings = require_deblurring_settings(job.run.settings, job.run.name)
     manifest = load_fitting_dataset(job.manifest_path, settings)
     entries = manifest.split(settings.DATA.TEST_SPLIT)
     protocols = [PROTOCOLS[name] for name in settings.TEST.PROTOCOL]

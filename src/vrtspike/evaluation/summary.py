@@ -49,7 +49,7 @@ def write_deblurring_results(
         measured: the metrics of each protocol, the main protocol first.
         facts: further entries of the summary.
     """
-    settings = require_deblurring_settings(job.run.settings)
+    settings = require_deblurring_settings(job.run.settings, job.run.name)
     sequences = sequence_means(frames)
     results = {
         protocol: _protocol_entries(protocol, metrics, sequences, settings)
@@ -133,7 +133,7 @@ def _warnings(manifest: DatasetManifest, run: RunIdentity, folder: Path) -> list
         run: the run that trained the weights.
         folder: folder of its published result.
     """
-    data = require_deblurring_settings(run.settings).DATA
+    data = require_deblurring_settings(run.settings, run.name).DATA
     start = run.settings.unchanged_weights
     warnings = []
     if start is not None:

@@ -316,7 +316,7 @@ def _find_stores(
     recorded = Path(run.dataset)
     neighbor = folder.absolute().parent.parent.joinpath("data", *recorded.parts[-3:])
     digest = run.dataset_digest if summary is None else summary["dataset_digest"]
-    split = require_deblurring_settings(run.settings).DATA.TEST_SPLIT
+    split = require_deblurring_settings(run.settings, run.name).DATA.TEST_SPLIT
     for path in (neighbor, recorded):
         if not path.is_file():
             continue

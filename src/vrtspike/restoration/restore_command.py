@@ -141,6 +141,6 @@ def _second_request(request: RestoreRequest, output: Path, run: RunIdentity) -> 
         page=False,
         no_reference=(),
     )
-    if require_deblurring_settings(run.settings).MODEL.USE_SPIKE:
+    if require_deblurring_settings(run.settings, run.name).MODEL.USE_SPIKE:
         return second
     return replace(second, spikes=None, simulate_spikes=False, sensor=None, layout=None)

@@ -84,7 +84,7 @@ class TrainedModel:
     @property
     def settings(self) -> DeblurringSettings:
         """The complete settings that it was trained with."""
-        return require_deblurring_settings(self.run.settings)
+        return require_deblurring_settings(self.run.settings, self.run.name)
 
     def restore(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -110,7 +110,7 @@ class ShuffledBatches:
         """Return micro-batches ``first``, ``first + stride`` ... below ``end``."""
         keys = self.keys(first, stride, end)
         loader = _loader(self._reader, keys, self._settings.DATALOADER, self._ranks, self._workers)
-        return _explain_failures(iter(loader), self._settings, "TRAIN")
+        return _explain_failures(iter(loader), self._settings, ("TRAIN",))
 
     def cache_stats(self) -> CacheStats | None:
         """Return the use of the cache by this process and its workers; None without a cache."""
@@ -179,7 +179,8 @@ class ValidationBatches:
 
     def __iter__(self) -> Iterator[Any]:
         """Return the batches of one validation."""
-        return _explain_failures(iter(self._loader), self._settings, "VAL")
+        # Training workers hold the batches that they have read ahead meanwhile.
+        return _explain_failures(iter(self._loader), self._settings, ("VAL", "TRAIN"))
 
 
 class _BatchReader(Dataset[Any]):
@@ -219,14 +220,14 @@ class _BatchReader(Dataset[Any]):
 
 
 def _explain_failures(
-    batches: Iterator[Any], settings: RunSettings, prefix: Literal["TRAIN", "VAL"]
+    batches: Iterator[Any], settings: RunSettings, loaders: Sequence[Literal["TRAIN", "VAL"]]
 ) -> Iterator[Any]:
     """Yield batches, and explain errors of the worker processes.
 
     Args:
         batches: the batches of a loader.
         settings: settings of the run, whose keys can save memory.
-        prefix: beginning of the names of the loader's keys.
+        loaders: beginnings of the keys of those loaders whose workers hold memory.
 
     Raises:
         RunError: if a worker was killed or shared memory is full.
@@ -240,10 +241,12 @@ def _explain_failures(
         if not is_of_worker and source.parent.name != "multiprocessing":
             raise
         size = system_memory().shared_total or 0
-        keys = [f"DATALOADER.{prefix}_WORKERS"]
-        prefetch = f"DATALOADER.{prefix}_PREFETCH_FACTOR"
-        if settings.value(prefetch) > 1:
-            keys.append(prefetch)
+        keys = []
+        for loader in loaders:
+            keys.append(f"DATALOADER.{loader}_WORKERS")
+            prefetch = f"DATALOADER.{loader}_PREFETCH_FACTOR"
+            if settings.value(prefetch) > 1:
+                keys.append(prefetch)
         if settings.cache_gb > 0:
             keys.append(settings.cache_key)
         raise RunError(

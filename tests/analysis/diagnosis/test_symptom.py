@@ -152,6 +152,8 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
      {"keys": {}, "change": "steps wait for data: begin with that"}),
     ("loss not finite", {"logged_steps": 9, "losses_not_finite": 2, "first_not_finite": 7}, {},
      {"evidence": "2 of 9 logged losses are not finite, the first at step 7"}),
+    ("loss not finite", LOST | {"precision": "16-mixed"}, {},
+     {"change": "more stable arithmetic and", "effect": "finite; bf16 has the range of float32"}),
     # An explosion that clipping has met is no error.
     ("gradient norm exploding", EXPLODED, {},
      {"evidence": "largest gradient norm 60, 120 times the median 0.5", "severity": "warning"}),
@@ -164,7 +166,7 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
         ("gradient norm vanishing", VANISHED | {"precision": precision}, train(PRECISION=setting),
          {"keys": keys})
         for setting, precision, keys in (
-            ("mixed", "16-mixed", BF16), ("mixed", "bf16-mixed", {}), ("mixed", None, {}),
+            ("mixed", "16-mixed", BF16), ("mixed", "bf16-mixed", {}), ("mixed", None, BF16),
             ("16-mixed", "32", {}), ("16-mixed", None, BF16),
         )
     ),
@@ -292,6 +294,12 @@ FINDINGS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any] | None]
         )
     ),
 ]  # fmt: skip
+
+
+def test_a_run_without_a_loss_scale_is_not_told_of_another_arithmetic():
+    finding = check("loss not finite", settings(), **LOST, precision="bf16-mixed")
+    assert finding.change.startswith("tighter clipping; ")
+    assert finding.effect == "the loss stays finite"
 
 
 @pytest.mark.parametrize(("symptom", "values", "sections", "expected"), FINDINGS)

@@ -9,9 +9,9 @@ MAX_GRADIENT_RATIO = 100
 MIN_GRADIENT_RATIO = 0.001
 """Limit of the last gradient norms over the first."""
 
-_STABLE = (
-    "more stable arithmetic and tighter clipping; if that is not enough, a longer warm-up "
-    "(TRAIN.SCHED.WARMUP_STEPS) or a lower rate (TRAIN.OPTIM.LR), then TRAIN.PRECISION: '32'"
+_LATER_CHANGES = (
+    "if that is not enough, a longer warm-up (TRAIN.SCHED.WARMUP_STEPS) or a lower rate "
+    "(TRAIN.OPTIM.LR), then TRAIN.PRECISION: '32'"
 )
 
 
@@ -26,6 +26,9 @@ def loss_not_finite(run: RunFacts) -> Finding | None:
     health = run.measurements.health
     if not health.losses_not_finite:
         return None
+    effect = "the loss stays finite"
+    if run.has_loss_scale:
+        effect += "; bf16 has the range of float32 and needs no loss scale"
     return Finding(
         severity="error",
         weight=1.0,
@@ -33,9 +36,9 @@ def loss_not_finite(run: RunFacts) -> Finding | None:
             f"{health.losses_not_finite} of {health.logged_steps} logged losses are not finite, "
             f"the first at step {health.first_not_finite}"
         ),
-        change=_STABLE,
-        effect="the loss stays finite; bf16 has the range of float32 and needs no loss scale",
-        keys=_more_stable(run),
+        change=_more_stable_change(run),
+        effect=effect,
+        keys=_more_stable_keys(run),
     )
 
 
@@ -65,9 +68,9 @@ def exploding_gradient(run: RunFacts) -> Finding | None:
             f"largest gradient norm {largest:.3g}, {largest / median:.0f} times the median "
             f"{median:.3g} (limit {MAX_GRADIENT_RATIO} times)"
         ),
-        change=_STABLE,
+        change=_more_stable_change(run),
         effect="single bad batches move the weights less",
-        keys=_more_stable(run),
+        keys=_more_stable_keys(run),
     )
 
 
@@ -102,7 +105,14 @@ def vanishing_gradient(run: RunFacts) -> Finding | None:
     )
 
 
-def _more_stable(run: RunFacts) -> Keys:
+def _more_stable_change(run: RunFacts) -> str:
+    """Return the sentence on what :func:`_more_stable_keys` changes."""
+    if run.has_loss_scale:
+        return f"more stable arithmetic and tighter clipping; {_LATER_CHANGES}"
+    return f"tighter clipping; {_LATER_CHANGES}"
+
+
+def _more_stable_keys(run: RunFacts) -> Keys:
     """Return keys that make training more stable."""
     train = run.settings.TRAIN
     keys: Keys = {}

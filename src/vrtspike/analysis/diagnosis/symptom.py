@@ -26,8 +26,8 @@ class RunFacts:
         measurements: measurements of the run; those that were not logged exceed no limit.
         settings: settings of the run.
         precision: arithmetic of the run on its device
-            (:func:`vrtspike.training.precision.resolve_precision`); None, where it was not
-            recorded, stands for TRAIN.PRECISION.
+            (:func:`vrtspike.training.precision.resolve_precision`); None where it was not
+            recorded, as in text logs.
     """
 
     measurements: RunMeasurements
@@ -41,8 +41,10 @@ class RunFacts:
 
     @property
     def has_loss_scale(self) -> bool:
-        """True if it trains in float16."""
-        return (self.precision or self.settings.TRAIN.PRECISION) == "16-mixed"
+        """True if it trains in float16, or may have: ``mixed`` is float16 on older GPUs."""
+        if self.precision is None:
+            return self.settings.TRAIN.PRECISION in ("16-mixed", "mixed")
+        return self.precision == "16-mixed"
 
     @property
     def recomputation(self) -> list[str]:

@@ -29,7 +29,7 @@ from vrtspike.data.raw.spikes import size_ratio
 from vrtspike.io.images import shrink
 
 WINDOW = 9
-"""Spike frames averaged for the image of one instant (fewer in files shorter than 18)."""
+"""Steps averaged for the image of one instant (fewer in files shorter than 18)."""
 
 MIN_CORRELATION = 0.3
 """Correlation below which spikes and frame do not show the same scene.

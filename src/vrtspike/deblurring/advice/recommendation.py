@@ -137,7 +137,7 @@ def fitting_micro_batch(
         return None
     keys = micro_batch_keys(settings, fit.cost, machine)
     changed = override_settings(settings, parse_overrides(keys.split(), fit.name), fit.name)
-    again = fit_of(fit.name, require_deblurring_settings(changed))
+    again = fit_of(fit.name, require_deblurring_settings(changed, fit.name))
     return None if again.reasons else keys
 
 

@@ -121,7 +121,7 @@ def open_clip(
             option has an unknown value, or describes other spikes than those given.
         DataError: if frames or spikes cannot be used.
     """
-    settings = require_deblurring_settings(run.settings)
+    settings = require_deblurring_settings(run.settings, run.name)
     _require_fitting_options(spikes, sensor, layout, exposures)
     clip_frames = open_frames(frames)
     _require_one_source(run, spikes, simulate_spikes, settings.MODEL.USE_SPIKE)
