@@ -68,7 +68,7 @@ def files(repository) -> dict[str, Path]:
 def test_each_file_names_the_files_whose_functions_it_uses(files):
     definitions = {name: defined(path)[0] for name, path in files.items()}
     functions = {name for name in files if name.startswith("functions/")}
-    assert {"data_source_of", "STORE_DEPENDENTS"} <= definitions["functions/data.smk"]
+    assert {"data_source_of", "manifest_of_job"} <= definitions["functions/data.smk"]
     for name, path in files.items():
         names, imported = defined(path)
         foreign = used(path) - names - imported - definitions[COMMON]
