@@ -51,8 +51,10 @@ if SNAKEMAKE.is_main:
         lambda: EXIT_MESSAGES.add(*trigger_warnings(SNAKEMAKE.disabled_triggers))
     )
 
-RESULTS, PRESETS = WORKFLOW_CONFIG.settings.RESULTS, WORKFLOW_CONFIG.settings.PRESETS
-GPUS, NODES = WORKFLOW_CONFIG.settings.GPUS, WORKFLOW_CONFIG.settings.NODES
+RESULTS = WORKFLOW_CONFIG.settings.RESULTS
+PRESETS = WORKFLOW_CONFIG.settings.PRESETS
+GPUS = WORKFLOW_CONFIG.settings.GPUS
+NODES = WORKFLOW_CONFIG.settings.NODES
 LOGS = [METRICS_LOG, TIMING_LOG, MEMORY_LOG]
 
 # The objects that decide on jobs. Rules call them directly: their methods end Snakemake with a

@@ -29,10 +29,8 @@ def defined(path: Path) -> tuple[set[str], set[str]]:
     """The names that a file defines at its top, and those that it imports."""
     text = path.read_text(encoding="utf-8")
     names = set(re.findall(r"^(?:def )?(\w+)(?:\(| = )", text, re.MULTILINE))
-    # Constants within a block, and pairs of them.
+    # Constants within a block.
     names |= set(re.findall(r"^ *([A-Z_]+) = ", text, re.MULTILINE))
-    names |= set(re.findall(r"^([A-Z_]+), [A-Z_]+ = ", text, re.MULTILINE))
-    names |= set(re.findall(r"^[A-Z_]+, ([A-Z_]+) = ", text, re.MULTILINE))
     imported: set[str] = set()
     for statement in re.findall(r"^\s*((?:from|import) [^(\n]*(?:\([^)]*\))?)", text, re.MULTILINE):
         for node in ast.walk(ast.parse(statement.strip())):
