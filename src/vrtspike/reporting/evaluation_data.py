@@ -103,11 +103,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
 
 
 def _require_keys(summary: EvaluationSummary, folder: Path) -> None:
-    """Require the keys that every task writes.
-
-    Raises:
-        RunError: naming the keys.
-    """
+    """Require the keys that every task writes."""
     missing = [name for name in REQUIRED if name not in summary]
     if missing:
         raise RunError(

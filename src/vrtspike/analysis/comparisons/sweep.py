@@ -63,8 +63,10 @@ def write_sweep(
     test_validations = [text for run, _ in runs if (text := run.settings.validation_on_test_key)]
     if test_validations:
         table = table.assign(note=chosen_on_warning("the test split", test_validations[0]))
-    formats = {metric.name: metric.format for metric in shown}
-    formats |= {f"{name} spread": spec for name, spec in formats.items()} | {"parameters": ","}
+    formats = {"parameters": ","}
+    for metric in shown:
+        formats[metric.name] = metric.format
+        formats[f"{metric.name} spread"] = metric.format
     write_tables(output, f"Sweep {title}", NOTE, [Table(table, formats=formats)])
     keys = list(dict.fromkeys(key for member_values in values.values() for key in member_values))
     text = parallel_coordinates(table, keys, shown).to_html(include_plotlyjs=True)
@@ -102,9 +104,10 @@ def _row(
     ends = [log.astype("float64").tail(1) for log in logs]
     last = pd.concat(ends, ignore_index=True).reindex(range(len(runs)))
     for metric in metrics:
-        row |= {metric: last[metric].mean(skipna=False)}
-        row |= {f"{metric} spread": last[metric].std(skipna=False)}
-    return row | {"steps": runs[0][0].steps, "parameters": runs[0][0].parameters}
+        row[metric] = last[metric].mean(skipna=False)
+        row[f"{metric} spread"] = last[metric].std(skipna=False)
+    first_run, _ = runs[0]
+    return row | {"steps": first_run.steps, "parameters": first_run.parameters}
 
 
 def parallel_coordinates(
