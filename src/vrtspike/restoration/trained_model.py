@@ -110,7 +110,8 @@ class TrainedModel:
             spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or an array like
                 this for each frame; H x W is h x w times a whole number. Or the path of a folder
                 of spike files or of one file for all frames. None for a model without.
-            exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip
+            exposures: exposure of each frame, within the steps of its spikes: whole numbers
+                0 <= start < stop and a number sharp from start to stop; spikes for the whole clip
                 are not divided then. None takes those of the layout of the run's data.
             simulate_spikes: simulate them from the blurry frames; they add no information.
             sensor: rows and columns of spike files; None takes the size in the files or beside
@@ -127,8 +128,8 @@ class TrainedModel:
 
         Raises:
             ConfigError: if the model takes spikes and there are none, or the other way round.
-            DataError: if frames or spikes cannot be read, have another type, do not fit together,
-                or lie far outside the recordings that the model was trained on.
+            DataError: if frames, spikes or exposures cannot be read, have another type, do not fit
+                together, or lie far outside the recordings that the model was trained on.
             RunError: if the memory is too small.
         """
         source = open_clip(
