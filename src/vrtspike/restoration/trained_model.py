@@ -86,6 +86,11 @@ class TrainedModel:
         """The complete settings that it was trained with."""
         return require_deblurring_settings(self.run.settings)
 
+    @property
+    def _is_onnx(self) -> bool:
+        """True for an ONNX file: it takes 8-bit frames, and computes those beside a window, too."""
+        return self.network is None
+
     def restore(
         self,
         frames: InputFrames,
@@ -264,8 +269,7 @@ class TrainedModel:
                 f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
                 "another whole number, a run itself restores all"
             )
-        # An ONNX file computes the frames before and after a window, too.
-        extra_frames = 2 if self.network is None else 0
+        extra_frames = 2 if self._is_onnx else 0
         ratio = source.ratio.numerator
         return fit_tiling(settings, shape, ratio, self.device, tile, extra_frames)
 
@@ -304,8 +308,7 @@ class TrainedModel:
 
     def _check(self, source: InputClip, *, anyway: bool) -> CheckedClip:
         """Check a clip against the recordings of the training; the errors of :func:`check_clip`."""
-        keeps_16_bits = self.network is not None
-        return check_clip(source, self.limits, keeps_16_bits=keeps_16_bits, anyway=anyway)
+        return check_clip(source, self.limits, keeps_16_bits=not self._is_onnx, anyway=anyway)
 
     def _frames_or_blurry(
         self,
