@@ -172,12 +172,7 @@ class ClipDataset(Dataset[Sample]):
         if self._train:
             sample = self._augment(sample, random)
         if settings.NEIGHBOURS and sample.spikes is not None:
-            spikes = self._with_absent_neighbors(
-                sample.spikes,
-                before=neighbors and start > 0,
-                after=neighbors and frames.stop < len(store.metadata.frames),
-            )
-            sample = sample._replace(spikes=spikes)
+            sample = sample._replace(spikes=self._with_absent_neighbors(sample.spikes))
         return sample
 
     def _crop(self, metadata: StoreMetadata, random: np.random.Generator) -> tuple[slice, slice]:
@@ -207,11 +202,9 @@ class ClipDataset(Dataset[Sample]):
             spikes = add_sensor_faults(spikes, random)
         return sample._replace(spikes=spikes)
 
-    def _with_absent_neighbors(
-        self, spikes: BinnedSpikes, *, before: bool, after: bool
-    ) -> BinnedSpikes:
+    def _with_absent_neighbors(self, spikes: BinnedSpikes) -> BinnedSpikes:
         """Return the spikes of T + 2 frames, see :func:`pad_absent_neighbors`."""
-        return pad_absent_neighbors(spikes, before=before, after=after)
+        return pad_absent_neighbors(spikes)
 
 
 def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:

@@ -42,11 +42,10 @@ class ShuffledSpikesDataset(ClipDataset):
         if settings.NEIGHBOURS:
             _require_other_frames(self.store_metadata)
 
-    def _with_absent_neighbors(
-        self, spikes: BinnedSpikes, *, before: bool, after: bool
-    ) -> BinnedSpikes:
+    def _with_absent_neighbors(self, spikes: BinnedSpikes) -> BinnedSpikes:
         """Return the spikes of T + 2 frames, those of absent ones replaced by others."""
-        padded = super()._with_absent_neighbors(spikes, before=before, after=after)
+        padded = super()._with_absent_neighbors(spikes)
+        before, after = spikes.has_neighbors.tolist()
         order = mirrored_order(len(padded.counts), before=before, after=after)
         return BinnedSpikes(
             padded.counts[order], padded.bin_steps[order], padded.gain, torch.tensor([True, True])
