@@ -172,7 +172,8 @@ class BaseTrainer:
     @property
     def _replaces_first_weights(self) -> bool:
         """True if the result replaces the file that the training starts from."""
-        return self._first_weights == Path(self.save_path)
+        first = self._first_weights
+        return first is not None and first.resolve() == Path(self.save_path).resolve()
 
     def _first_weights_digest(self) -> dict[str, str]:
         """Return the digest of the weights that the run starts from, as an entry of its identity.
