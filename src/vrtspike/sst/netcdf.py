@@ -201,7 +201,7 @@ def _month_numbers(dates: xarray.DataArray) -> list[int]:
 
 
 def _label(part: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
-    """Return a field with the coordinates of :func:`read_months`."""
+    """Return a field with the coordinates of :func:`vrtspike.sst.reading.read_months`."""
     months = _month_numbers(part[time])
     label = part.coords.get("expver", part.attrs.get("GRIB_expver", FINAL))
     coords = {
