@@ -47,7 +47,8 @@ def load_workflow_config(
         overrides: values of ``--config``, as a mapping of top-level keys.
 
     Raises:
-        ConfigError: naming file, line, key, what was found and what is allowed.
+        ConfigError: if a file is missing or not YAML, a key is unknown or its value not allowed, or
+            no preset is valid.
     """
     layers = [*map(read_yaml, configfiles), document_from_tree(overrides or {}, "--config")]
     document = merge_documents(layers)

@@ -206,7 +206,6 @@ class BaseTrainer:
         return build
 
     def _show_parameters(self, samples: int) -> None:
-        """Print the heading of the training and its parameters."""
         _show(f"========== {self.title}, {self.area.name} ==========")
         _show(f"samples: {samples}, learning_rate: {self.learning_rate}")
         for name, (key, _) in PARAMETERS.items():

@@ -100,7 +100,7 @@ def require_monthly_means(field: xarray.DataArray, time: str, path: Path) -> Non
     """Reject a field whose description contradicts its use.
 
     Raises:
-        DataError: naming file, month, what was found and what was expected.
+        DataError: naming file and month.
     """
     for fault in (_step_type(field), _cell_method(field, time), _hour_of_day(field, time)):
         if fault:
