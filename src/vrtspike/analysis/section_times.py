@@ -31,7 +31,8 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
     """Return one row per section in the order of a tree, parents before their children.
 
     Args:
-        timing: rows of ``step``, ``section``, ``ms``, from :func:`read_run_logs`.
+        timing: rows of ``step``, ``section``, ``ms``, from
+            :func:`vrtspike.analysis.run_logs.read_run_logs`.
 
     Returns:
         ``section``, ``depth`` (0 at the top), ``count`` of steps in which it ran, ``mean``,

@@ -224,11 +224,7 @@ def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
 def _require_sizes(
     store_metadata: Mapping[str, StoreMetadata], length: int, crops: Sequence[int]
 ) -> None:
-    """Reject sequences that are too short or too small, or whose ratio does not suit the crops.
-
-    Raises:
-        DataError: naming them all.
-    """
+    """Reject sequences that are too short or too small, or whose ratio does not suit the crops."""
     ratio = next(iter(store_metadata.values())).ratio
     faults = []
     for name, metadata in store_metadata.items():
@@ -251,11 +247,7 @@ def _require_sizes(
 
 
 def _require_halves(store_metadata: Mapping[str, StoreMetadata], crops: Sequence[int]) -> None:
-    """Reject crops that a sensor of half the size cannot see.
-
-    Raises:
-        ConfigError: naming the key.
-    """
+    """Reject crops that a sensor of half the size cannot see."""
     ratio = next(iter(store_metadata.values())).ratio
     for crop in crops:
         if crop / ratio % 2:

@@ -53,11 +53,7 @@ class ShuffledSpikesDataset(ClipDataset):
 
 
 def _require_other_frames(store_metadata: Mapping[str, StoreMetadata]) -> None:
-    """Reject sequences of one frame, which have no other frame's spikes.
-
-    Raises:
-        DataError: naming them all.
-    """
+    """Reject sequences of one frame, which have no other frame's spikes."""
     faults = [
         f"{name}: 1 frame" for name, metadata in store_metadata.items() if len(metadata.frames) == 1
     ]
