@@ -53,6 +53,9 @@ with join_process_group("cpu") as ranks:
         # More than there are would fight for them.
         ("1024", 3, "4"),
         ("", 1, "12"),
+        # A list: threads by depth of nested parallel regions.
+        ("4,2", 2, "2"),
+        ("many", 1, "12"),
     ],
 )
 def test_threads_are_divided_among_the_processes(monkeypatch, threads, ranks, expected):
