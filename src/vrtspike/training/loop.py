@@ -226,17 +226,28 @@ class Trainer:
         watched = watched_metric(
             self.parts.objective.metric, self.settings.TRAIN.EARLY_STOPPING, metrics
         )
+        last_validated = self.counters.validated_step
         is_best = self.counters.note_validation(
             metrics, watched, self.parts.objective.lower_is_better
         )
         self.log.write("validation", step, self._epoch(), metrics)
-        if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
+        if self._pictures_are_due(last_validated):
             self.log.write_pictures(step, pictures)
         if is_best:
             self.log.write_weights(self.learner.trained_model(), BEST_WEIGHTS)
         values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         mark = " (best)" if is_best else ""
         self.display.show(f"validation after step {step}: {values}{mark}")
+
+    def _pictures_are_due(self, last_validated: int) -> bool:
+        """Return whether LOG.VISUALS_EVERY_STEPS selects the pictures of this validation.
+
+        Args:
+            last_validated: step of the validation before.
+        """
+        interval = self.settings.LOG.VISUALS_EVERY_STEPS or 1
+        passes_multiple = self.counters.step // interval > last_validated // interval
+        return passes_multiple or self._is_finished()
 
     def load_best(self) -> None:
         """Load the weights of the best validation; without one, keep the last weights.
