@@ -74,7 +74,7 @@ class Trainer:
         self.log = log
         self.timing = timing
         self.display = log.display
-        self.micro_batches = micro_batches
+        self.micro_batches_per_step = micro_batches
         self.epochs = Epochs(parts.training_batches.per_epoch, micro_batches)
         self.total_steps = count_steps(settings, parts.training_batches.per_epoch, micro_batches)
         self.counters = RunCounters()
@@ -129,8 +129,8 @@ class Trainer:
 
     def _open_stream(self) -> Iterator[Any]:
         """Return the batches of this process for the steps after the checkpoint."""
-        first = self.counters.step * self.micro_batches + self.ranks.rank
-        last = self.total_steps * self.micro_batches
+        first = self.counters.step * self.micro_batches_per_step + self.ranks.rank
+        last = self.total_steps * self.micro_batches_per_step
         stream = self.parts.training_batches.stream(first, self.ranks.world_size, end=last)
         if self.timing.enabled and not self._is_finished():
             stream = self._note_arithmetic(stream)
@@ -299,7 +299,7 @@ class Trainer:
                 state = {
                     "step": self.counters.step,
                     "fingerprint": self.log.fingerprint,
-                    "micro_batches": self.micro_batches,
+                    "micro_batches": self.micro_batches_per_step,
                     **{name: stateful.state_dict() for name, stateful in self.stateful.items()},
                 }
                 save_checkpoint(self.log.checkpoints, state, self.settings.TRAIN.KEEP_LAST)
