@@ -147,6 +147,11 @@ class ClipDataset(Dataset[Sample]):
             samples = [change_ratio(sample, change) for sample in samples]
         return stack_samples(samples)
 
+    def sample_name(self, index: int) -> str:
+        """Return the sequence of a clip and its first frame, for messages."""
+        name, start = self.clips[index]
+        return f"{name} from frame {self._stores[name].metadata.frames[start]}"
+
     def cache_stats(self) -> CacheStats | None:
         """Return the cache counters of this process; None without a cache."""
         return cache_stats(self._cache_bytes) if self._cache_bytes else None
