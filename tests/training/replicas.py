@@ -12,13 +12,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 
 from tests.helpers.concurrency import free_port
-from vrtspike.training.distributed import (
-    AllReduce,
-    DistributedContext,
-    accumulate,
-    join_process_group,
-    replicate,
-)
+from vrtspike.training.distributed import DistributedContext, Replica, join_process_group
 
 PROCESSES = 2
 STEPS = 3
@@ -32,11 +26,11 @@ def train(case: Case, ranks: DistributedContext) -> dict[str, Tensor]:
     build, inputs = case
     share = slice(ranks.rank, None, ranks.world_size)
     model = build()
-    replica = replicate(model, ranks, AllReduce())
+    replica = Replica(model, ranks)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(STEPS):
-        with accumulate(replica, sync=True):
-            output = replica(*(tensor[share] for tensor in inputs))
+        with replica.accumulate(sync=True):
+            output = replica.module(*(tensor[share] for tensor in inputs))
             (output - 0.3).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
