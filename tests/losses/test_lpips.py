@@ -37,6 +37,13 @@ def test_the_backbone_is_the_given_one(net, make):
     torch.testing.assert_close(first, features[:length](inputs))
 
 
+def test_random_numbers_of_the_run_stay_unchanged():
+    backbone = alexnet(weights=None).state_dict()
+    before = torch.get_rng_state()
+    build_lpips(backbone, "alex")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_distance_is_that_of_the_package(images):
     torch.manual_seed(1)
     model = build_lpips(alexnet(weights=None).state_dict(), "alex")
