@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ import pandas as pd
 
 from vrtspike.io.records import iter_records, last_records, read_records
 from vrtspike.runs.file_names import LOGS, METRICS_LOG
+from vrtspike.runs.folder import read_record
 from vrtspike.system.errors import RunError
 
 TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]
+START_COLUMNS = ["time", "step"]
 
 _CHUNK = 64
 """Number of timing records that are in memory at once."""
@@ -36,6 +38,8 @@ class RunLogs:
         validation: one row per validation: ``step``, ``psnr``, ``ssim`` ...
         memory: one row per memory record, megabytes; nested values have dotted names.
         gpu_activations_mb: GPU memory of activations at its peak; not a number on a CPU.
+        starts: one row per start of the training: ``time`` (seconds since the epoch), ``step``
+            (finished steps); empty if they are not known.
     """
 
     timing: pd.DataFrame
@@ -44,6 +48,7 @@ class RunLogs:
     validation: pd.DataFrame
     memory: pd.DataFrame
     gpu_activations_mb: float = math.nan
+    starts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=START_COLUMNS))
 
 
 def read_run_logs(folder: str | Path) -> RunLogs:
@@ -70,6 +75,7 @@ def read_run_logs(folder: str | Path) -> RunLogs:
         validation=log_table(records, "validation"),
         memory=log_table(memory, "memory"),
         gpu_activations_mb=_last_activations(memory),
+        starts=_starts(folder),
     )
 
 
@@ -96,6 +102,12 @@ def _last_activations(memory: Sequence[dict[str, Any]]) -> float:
         if record["kind"] == "gpu_categories" and record["peak_mb"] is not None:
             activations = record.get("activations_mb", math.nan)
     return activations
+
+
+def _starts(folder: Path) -> pd.DataFrame:
+    """Return the starts of :class:`RunLogs`, from the run's record."""
+    record = read_record(folder) or {}
+    return pd.DataFrame(record.get("starts", []), columns=START_COLUMNS)
 
 
 def _log_files(folder: Path, name: str) -> list[Path]:
@@ -166,6 +178,7 @@ def read_live_logs(folder: Path) -> RunLogs:
         train=log_table(records, "train", "loss"),
         validation=log_table(records, "validation"),
         memory=log_table([], "memory"),
+        starts=_starts(folder),
     )
 
 

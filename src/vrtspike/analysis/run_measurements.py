@@ -36,7 +36,7 @@ NOT_LOGGED = math.nan
 
 @dataclass(frozen=True)
 class Speed:
-    """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
+    """Times after each warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
     Times per micro-batch are those of one process, so that presets with different gradient
     accumulation can be compared.
@@ -157,12 +157,12 @@ def measure_run(
 
 
 def _speed(logs: RunLogs, micro_batches: int) -> Speed:
-    sections = summarize_sections(logs.timing)
+    sections = summarize_sections(logs.timing, logs.starts)
     by_name = sections.set_index("section")
     mean = by_name["mean"]
     share = by_name["share"]
     mean_per_micro_batch = mean / micro_batches
-    steady = without_warm_up(logs.timing)
+    steady = without_warm_up(logs.timing, logs.starts)
     whole = steady[steady["section"] == STEP_SECTION].merge(logs.steps, on="step")
     seconds = float(whole["ms"].sum()) / 1e3
     return Speed(
