@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -157,3 +158,27 @@ def test_growth_of_memory(tmp_path, each_step, cached, peak, growth):
     assert memory.growth_mb == pytest.approx(growth, nan_ok=True)
     assert memory.growth_steps == (None if math.isnan(growth) else 60 - 32)
     assert memory.cache_is_full
+
+
+def test_memory_of_an_earlier_start_is_no_growth(tmp_path):
+    """Two starts, each of constant memory; the second one repeats the steps from 40 on."""
+
+    def line(step: int, time: float, process_mb: int) -> dict[str, Any]:
+        return {
+            "kind": "memory", "step": step, "time": time, "process_mb": process_mb,
+            "children_mb": 0,
+        }  # fmt: skip
+
+    first = [line(step, 100.0 + step, 2000) for step in range(0, 61, 4)]
+    second = [line(step, 1000.0 + step, 6000) for step in range(44, 53, 4)]
+    write_lines(tmp_path / "metrics.jsonl", [{"kind": "train", "step": 1, "loss": 1.0}])
+    starts = [{"time": 100.0, "step": 0}, {"time": 1000.0, "step": 40}]
+    write_json(tmp_path / "run.json", {"status": "running", "starts": starts})
+    write_lines(tmp_path / "memory.jsonl", [*first, *second])
+    # Three lines of the second start are too few.
+    assert math.isnan(measure_run(read_run_logs(tmp_path), 1, {}).memory.growth_mb)
+    more = [line(step, 1000.0 + step, 6000 + step) for step in range(44, 101, 4)]
+    write_lines(tmp_path / "memory.jsonl", [*first, *more])
+    memory = measure_run(read_run_logs(tmp_path), 1, {}).memory
+    # Of fifteen lines the second half begins with the eighth, at step 72; three lines before 100.
+    assert (memory.growth_mb, memory.growth_steps) == (92 - 72, 100 - 72)

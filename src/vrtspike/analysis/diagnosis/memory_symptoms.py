@@ -63,8 +63,8 @@ def _fewer_workers(loader: DataloaderSettings) -> Keys:
 @symptom(
     "memory grows",
     measured=(
-        "`process_mb` with `children_mb`: growth over the second half of the run, once the cache "
-        "has reached its final size"
+        "`process_mb` with `children_mb`: growth over the second half of the last start, once the "
+        "cache has reached its final size"
     ),
     reported=f"over {MAX_GROWTH_SHARE:.0%} of the largest value, and {MAX_GROWTH_MB} MB",
     cause="loading workers that keep the data they have read",
