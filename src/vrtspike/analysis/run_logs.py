@@ -11,9 +11,10 @@ from typing import Any
 
 import pandas as pd
 
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.records import iter_records, last_records, read_records
 from vrtspike.runs.file_names import LOGS, METRICS_LOG
-from vrtspike.runs.folder import read_record
+from vrtspike.runs.folder import read_record, require_record
 from vrtspike.system.errors import RunError
 
 TIMING_COLUMNS = ["step", "section", "ms"]
@@ -134,6 +135,28 @@ def log_table(records: Sequence[dict[str, Any]], kind: str, *columns: str) -> pd
     table = table.reindex(columns=list(dict.fromkeys([*table, "step", "time", *columns])))
     table = table.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
     return table.sort_values("step", kind="stable", ignore_index=True)
+
+
+def validation_of_weights(folder: Path, settings: RunSettings) -> dict[str, float]:
+    """Return the metrics of the validation of a published run's weights; none without one.
+
+    The validation is the last one, or with TRAIN.EARLY_STOPPING the best one.
+
+    Args:
+        folder: published result folder.
+        settings: settings of the run.
+
+    Raises:
+        RunError: if ``run.json`` or ``metrics.jsonl`` is missing or damaged.
+    """
+    validations = log_table(read_records(require_metrics(folder)), "validation")
+    if settings.TRAIN.EARLY_STOPPING is not None:
+        # Without a best validation, the weights are those of the last step.
+        best_step = require_record(folder).get("best_step") or validations["step"].max()
+        validations = validations[validations["step"] == best_step]
+    metrics = validations.drop(columns=["step", "epoch", "time"], errors="ignore")
+    metrics = metrics.tail(1).astype("float64")
+    return {str(name): float(column.iloc[0]) for name, column in metrics.items() if len(column)}
 
 
 def timing_tables(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from vrtspike.analysis.comparisons.quality_tables import require_distinct_names
 from vrtspike.analysis.evaluation_files import chosen_on_warning
-from vrtspike.analysis.run_logs import read_run_logs
+from vrtspike.analysis.run_logs import validation_of_weights
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text
@@ -21,7 +21,8 @@ from vrtspike.system.errors import RunError
 
 PLOT = "parallel_coordinates.html"
 NOTE = (
-    "Metrics of the last validation, the best preset first; the test split is not read for them. "
+    "Metrics of the last validation, with TRAIN.EARLY_STOPPING of the best one, whose weights are "
+    "published; the best preset first. The test split is not read for them. "
     "To train one of these presets further or to evaluate it, name its results: "
     "snakemake --cores all results/evaluate/PRESET/summary.json"
 )
@@ -42,8 +43,9 @@ def write_sweep(
         title: name of the sweep.
 
     Returns:
-        a row for each preset: the values, the metrics of its last validation (means over seeds,
-        with their standard deviation as ``spread``), steps and parameters; the best one first.
+        a row for each preset: the values, the metrics of the validation of its weights (means over
+        seeds, with their standard deviation as ``spread``), steps and parameters; the best one
+        first.
 
     Raises:
         RunError: if a run is missing.
@@ -98,12 +100,11 @@ def _row(
 ) -> dict[str, Any]:
     """Return the values and metrics of a member; not a number if a seed has no value."""
     row: dict[str, Any] = {"preset": name, **{key: str(value) for key, value in values.items()}}
-    logs = [read_run_logs(folder).validation.reindex(columns=list(metrics)) for _, folder in runs]
-    ends = [log.astype("float64").tail(1) for log in logs]
-    last = pd.concat(ends, ignore_index=True).reindex(range(len(runs)))
+    validations = [validation_of_weights(folder, run.settings) for run, folder in runs]
+    seeds = pd.DataFrame(validations, columns=list(metrics), dtype="float64")
     for metric in metrics:
-        row |= {metric: last[metric].mean(skipna=False)}
-        row |= {f"{metric} spread": last[metric].std(skipna=False)}
+        row |= {metric: seeds[metric].mean(skipna=False)}
+        row |= {f"{metric} spread": seeds[metric].std(skipna=False)}
     return row | {"steps": runs[0][0].steps, "parameters": runs[0][0].parameters}
 
 
