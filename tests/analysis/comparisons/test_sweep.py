@@ -104,5 +104,9 @@ def test_means_over_seeds_and_a_note_on_the_test_split(publish, tmp_path):
     table = write_sweep(folders, values, tmp_path / "out", "rates")
     assert "psnr" not in table
     assert table["ssim"].tolist() == [0.5, 0.5]
+    values_of_one = {"rates-a": VALUES["rates-a"]}
+    message = f"{folders[2]}: run rates-b is no member of sweep rates, .* rates-a; leave"
+    with pytest.raises(RunError, match=message):
+        write_sweep(folders, values_of_one, tmp_path / "out", "rates")
     with pytest.raises(RunError, match="sweep rates: no run of rates-c"):
         write_sweep(folders, VALUES | {}, tmp_path / "out", "rates")

@@ -80,11 +80,16 @@ def _runs_by_member(
     """Group runs, each with its folder, by the member of the sweep that they train.
 
     Raises:
-        RunError: if a member has no run.
+        RunError: if a member has no run, or a run is of no member.
     """
     by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in members}
     for run, folder in runs:
         member, _ = split_seed(run.name)
+        if member not in by_member:
+            raise RunError(
+                f"{folder}: run {run.name} is no member of sweep {title}, whose members are: "
+                f"{', '.join(members)}; leave the folder out"
+            )
         by_member[member].append((run, folder))
     for name, member_runs in by_member.items():
         if not member_runs:
