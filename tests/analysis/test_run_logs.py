@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tracemalloc
 
 import pandas as pd
@@ -115,6 +116,23 @@ def test_timings_of_several_starts_are_in_order_and_missing_values_stay_missing(
     assert logs.steps["frames"].fillna(-1).tolist() == [6, -1, 8]
     assert logs.steps["time"].fillna(-1).tolist() == [10, -1, -1]
     assert logs.timing["ms"].tolist() == [1.0, 2.0]
+
+
+def test_the_later_start_counts_when_the_clock_goes_back(tmp_path, monkeypatch):
+    """As at the end of summer time, but by a day: the second start is in another time zone."""
+    write_lines(tmp_path / "metrics.jsonl", [train(1, 0.5)])
+    for zone, samples in (("Etc/GMT-14", 3), ("Etc/GMT+12", 5)):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        logger = TimingLogger(tmp_path / "logs", "cpu", file_interval=1)
+        with logger.activate() as timing:
+            with section("step"):
+                pass
+            timing.step(1, samples=samples, frames=1)
+        logger.close()
+    monkeypatch.undo()
+    time.tzset()
+    assert read_run_logs(tmp_path).steps["samples"].tolist() == [5]
 
 
 def test_logs_of_a_training_are_the_first_lines_of_the_whole_ones(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from tests.helpers.published_runs import write_lines
 from vrtspike.analysis.performance import measurements_table
 from vrtspike.analysis.run_logs import read_run_logs
 from vrtspike.analysis.run_measurements import RunMeasurements, measure_run
+from vrtspike.io.files import write_json
 from vrtspike.metrics.registry import METRICS
 
 MICRO = 3
@@ -40,6 +42,25 @@ def test_speed_follows_from_the_means_of_sections(section_ms, log_records, measu
     parts = {name: share[f"step/{name}"] for name in ("data", "forward", "backward")}
     assert speed.step_parts == pytest.approx(parts | {"other": 20 * len(ms) / total["step"]})
     assert speed.samples_per_second == pytest.approx(samples.sum() / total["step"] * 1e3)
+
+
+@pytest.mark.parametrize("starts", [[0], [0, 50], [0, 50, 50, 99, 100]])
+def test_each_start_compiles_and_its_first_step_is_left_out(tmp_path, starts):
+    compiles = {start + 1 for start in starts}
+    step_ms = {step: 60_000.0 if step in compiles else 100.0 for step in range(1, 101)}
+    timing = [
+        {
+            "kind": "step", "step": step, "time": 0.0, "samples": 2, "frames": 6,
+            "ms": {"step": ms, "step/data": 25.0},
+        }
+        for step, ms in step_ms.items()
+    ]  # fmt: skip
+    write_lines(tmp_path / "timing.jsonl", timing)
+    write_lines(tmp_path / "metrics.jsonl", [{"kind": "train", "step": 1, "loss": 1.0}])
+    record = {"status": "finished", "starts": [{"time": 0.0, "step": step} for step in starts]}
+    write_json(tmp_path / "run.json", record)
+    speed = measure_run(read_run_logs(tmp_path), 1, METRICS).speed
+    assert (speed.step_ms, speed.data_share, speed.samples_per_second) == (100, 0.25, 20)
 
 
 def test_health_and_memory_summarise_the_logs(log_records, measurements):
@@ -137,3 +158,27 @@ def test_growth_of_memory(tmp_path, each_step, cached, peak, growth):
     assert memory.growth_mb == pytest.approx(growth, nan_ok=True)
     assert memory.growth_steps == (None if math.isnan(growth) else 60 - 32)
     assert memory.cache_is_full
+
+
+def test_memory_of_an_earlier_start_is_no_growth(tmp_path):
+    """Two starts, each of constant memory; the second one repeats the steps from 40 on."""
+
+    def line(step: int, time: float, process_mb: int) -> dict[str, Any]:
+        return {
+            "kind": "memory", "step": step, "time": time, "process_mb": process_mb,
+            "children_mb": 0,
+        }  # fmt: skip
+
+    first = [line(step, 100.0 + step, 2000) for step in range(0, 61, 4)]
+    second = [line(step, 1000.0 + step, 6000) for step in range(44, 53, 4)]
+    write_lines(tmp_path / "metrics.jsonl", [{"kind": "train", "step": 1, "loss": 1.0}])
+    starts = [{"time": 100.0, "step": 0}, {"time": 1000.0, "step": 40}]
+    write_json(tmp_path / "run.json", {"status": "running", "starts": starts})
+    write_lines(tmp_path / "memory.jsonl", [*first, *second])
+    # Three lines of the second start are too few.
+    assert math.isnan(measure_run(read_run_logs(tmp_path), 1, {}).memory.growth_mb)
+    more = [line(step, 1000.0 + step, 6000 + step) for step in range(44, 101, 4)]
+    write_lines(tmp_path / "memory.jsonl", [*first, *more])
+    memory = measure_run(read_run_logs(tmp_path), 1, {}).memory
+    # Of fifteen lines the second half begins with the eighth, at step 72; three lines before 100.
+    assert (memory.growth_mb, memory.growth_steps) == (92 - 72, 100 - 72)

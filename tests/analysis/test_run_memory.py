@@ -101,6 +101,13 @@ def test_a_run_without_processes(publish):
     assert line.endswith(f"{gone} (running, started on elsewhere, step 7 of 90)")
 
 
+def test_a_run_that_has_not_begun_has_no_record_yet(publish):
+    folder = publish("one")
+    (folder / "run.json").unlink()
+    with pytest.raises(RunError, match=r"found no run\.json, which a training writes"):
+        memory_lines(folder)
+
+
 def test_the_folder_of_a_preset_is_enough_to_analyse_its_latest_run(publish, capsys):
     folder = publish("one")
     assert run_command(["analyze", str(folder.parent)]) is None

@@ -10,7 +10,8 @@ from vrtspike.analysis.section_times import summarize_sections, throughput
 
 
 def test_sections_have_statistics_of_steady_steps(section_ms, log_folder):
-    table = summarize_sections(read_run_logs(log_folder).timing).set_index("section")
+    logs = read_run_logs(log_folder)
+    table = summarize_sections(logs.timing, logs.starts).set_index("section")
     steady = section_ms[1:]
     expected = pd.DataFrame(
         {
@@ -23,7 +24,7 @@ def test_sections_have_statistics_of_steady_steps(section_ms, log_folder):
     pd.testing.assert_frame_equal(table.sort_index(), expected.sort_index(), check_dtype=False,
                                   check_names=False)  # fmt: skip
     one = pd.DataFrame({"step": [1], "section": ["step"], "ms": [7.0]})
-    assert summarize_sections(one)["p50"].tolist() == [7.0]
+    assert summarize_sections(one, logs.starts)["p50"].tolist() == [7.0]
 
 
 def test_throughput_of_each_step(section_ms, log_records, log_folder):

@@ -22,6 +22,7 @@ class Clock:
 def clock(monkeypatch) -> Clock:
     """The clock of every stopwatch and timed section; dates are those of the system."""
     made = Clock()
-    moved = SimpleNamespace(perf_counter=lambda: made.now, time=time.time, strftime=time.strftime)
+    dates = {"time": time.time, "gmtime": time.gmtime, "strftime": time.strftime}
+    moved = SimpleNamespace(perf_counter=lambda: made.now, **dates)
     monkeypatch.setattr("vrtspike.monitoring.timing.time", moved)
     return made

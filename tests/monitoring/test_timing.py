@@ -153,6 +153,7 @@ def test_summary_has_percentiles_throughput_and_data_share(tmp_path):
     timing.close()
     assert records(tmp_path)[-1] == {"kind": "summary", **summary}
     for text in (screen.getvalue(), text_of(tmp_path)):
+        assert "Timing summary, 100 steps with the first (milliseconds)" in text
         assert re.search(r"step/data +100 +1.00 +1.00 +1.00 +1.00 +1.00", text)
         assert "39.604 samples/s, 198.020 frames/s" in text
         assert "1.98 % of the step waited for data" in text

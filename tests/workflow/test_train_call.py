@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.helpers.published_runs import write_lines
 from tests.workflow.project import Project
+from vrtspike.api import training
+from vrtspike.config.workflow_schema import WorkflowSettings
+from vrtspike.io.files import write_json
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
@@ -111,6 +116,26 @@ def test_a_call_trains_by_the_workflow_and_another_does_nothing(project):
     assert {"loaded True", "again True"} <= set(output.splitlines())
     assert len(re.findall("^train +1/1 ", output, re.MULTILINE)) == 1  # the line of the stage
     assert project.why("train_tiny", "--config", "SET=SEED=5 TRAIN.MAX_STEPS=1") == {}
+
+
+@pytest.mark.parametrize(
+    ("train", "text"),
+    [({}, "last validation: psnr 28"), ({"EARLY_STOPPING": {}}, "best validation: psnr 31")],
+)
+def test_metrics_are_those_of_the_weights(publish, tmp_path, monkeypatch, train, text):
+    folder = publish("one", TRAIN=train)
+    lines = [
+        {"kind": "validation", "step": step, "psnr": psnr}
+        for step, psnr in ((5, 30.0), (10, 31.0), (15, 28.0))
+    ]
+    write_lines(folder / "metrics.jsonl", lines)
+    write_json(folder / "run.json", {"status": "finished", "step": 15, "best_step": 10})
+    (folder / "weights.safetensors").touch()
+    settings = WorkflowSettings(RESULTS=str(tmp_path))
+    workflow = SimpleNamespace(settings=settings, settings_of=lambda preset: None)
+    monkeypatch.setattr(training, "load_project_config", lambda *arguments: workflow)
+    monkeypatch.setattr(training, "run_snakemake", lambda *arguments: None)
+    assert repr(training.train("one")).splitlines()[1] == text
 
 
 def test_the_notebook_and_the_example_of_the_page_train_and_evaluate(project, repository):

@@ -26,7 +26,7 @@ from vrtspike.io.files import write_json
 from vrtspike.io.flatten import differing_values
 from vrtspike.io.records import iter_records
 from vrtspike.runs.file_names import LOGS, MEMORY_LOG, TIMING_OF_STARTS
-from vrtspike.runs.folder import read_record
+from vrtspike.runs.folder import require_record
 from vrtspike.system.errors import ConfigError, RunError
 from vrtspike.system.home import require_home
 from vrtspike.system.processes import stop_with_parent
@@ -294,7 +294,7 @@ def _read_turn(folder: Path, timed: Sequence[dict[str, Any]]) -> pd.DataFrame:
     workers.
     """
     (run,) = (folder / "runs" / _PRESET).iterdir()
-    record = read_record(run) or {}
+    record = require_record(run)
     device = record["environment"]["device"]
     lines = [line for line in iter_records(run / LOGS / MEMORY_LOG) if line["kind"] == "memory"]
     memory = pd.json_normalize(lines)

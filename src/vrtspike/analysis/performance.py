@@ -91,7 +91,7 @@ def write_analysis(analysis: RunAnalysis, output: Path) -> None:
     The tables hold sections, throughput and memory.
     """
     logs = analysis.logs
-    sections = summarize_sections(logs.timing)
+    sections = summarize_sections(logs.timing, logs.starts)
     rates = throughput(logs.steps, logs.timing)
     tables = {"timing": sections, "throughput": rates, "memory": logs.memory}
     for name, table in tables.items():
@@ -136,7 +136,7 @@ def _write_findings(output: Path, analysis: RunAnalysis, sections: pd.DataFrame)
         Table(
             sections.drop(columns="depth"),
             "Time per section",
-            "Milliseconds of a step, the first step left out; share of the step's time.",
+            "Milliseconds of a step, the first of each start left out; share of the step's time.",
             _FORMATS,
         ),
     ]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.records import iter_records, last_records, read_records
 from vrtspike.runs.file_names import LOGS, METRICS_LOG
+from vrtspike.runs.folder import read_record, require_record
 from vrtspike.system.errors import RunError
 
 TIMING_COLUMNS = ["step", "section", "ms"]
 STEP_COLUMNS = ["step", "time", "samples", "frames"]
+START_COLUMNS = ["time", "step"]
 
 _CHUNK = 64
 """Number of timing records that are in memory at once."""
@@ -36,6 +39,8 @@ class RunLogs:
         validation: one row per validation: ``step``, ``psnr``, ``ssim`` ...
         memory: one row per memory record, megabytes; nested values have dotted names.
         gpu_activations_mb: GPU memory of activations at its peak; not a number on a CPU.
+        starts: one row per start of the training: ``time`` (seconds since the epoch), ``step``
+            (finished steps); empty if they are not known.
     """
 
     timing: pd.DataFrame
@@ -44,6 +49,7 @@ class RunLogs:
     validation: pd.DataFrame
     memory: pd.DataFrame
     gpu_activations_mb: float = math.nan
+    starts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=START_COLUMNS))
 
 
 def read_run_logs(folder: str | Path) -> RunLogs:
@@ -70,6 +76,7 @@ def read_run_logs(folder: str | Path) -> RunLogs:
         validation=log_table(records, "validation"),
         memory=log_table(memory, "memory"),
         gpu_activations_mb=_last_activations(memory),
+        starts=_starts(folder),
     )
 
 
@@ -98,6 +105,12 @@ def _last_activations(memory: Sequence[dict[str, Any]]) -> float:
     return activations
 
 
+def _starts(folder: Path) -> pd.DataFrame:
+    """Return the starts of :class:`RunLogs`, from the run's record."""
+    record = read_record(folder) or {}
+    return pd.DataFrame(record.get("starts", []), columns=START_COLUMNS)
+
+
 def _log_files(folder: Path, name: str) -> list[Path]:
     """Return the published file of a log, or the files of all starts of a run."""
     published = folder / f"{name}.jsonl"
@@ -122,6 +135,28 @@ def log_table(records: Sequence[dict[str, Any]], kind: str, *columns: str) -> pd
     table = table.reindex(columns=list(dict.fromkeys([*table, "step", "time", *columns])))
     table = table.drop(columns="kind", errors="ignore").drop_duplicates("step", keep="last")
     return table.sort_values("step", kind="stable", ignore_index=True)
+
+
+def validation_of_weights(folder: Path, settings: RunSettings) -> dict[str, float]:
+    """Return the metrics of the validation of a published run's weights; none without one.
+
+    The validation is the last one, or with TRAIN.EARLY_STOPPING the best one.
+
+    Args:
+        folder: published result folder.
+        settings: settings of the run.
+
+    Raises:
+        RunError: if ``run.json`` or ``metrics.jsonl`` is missing or damaged.
+    """
+    validations = log_table(read_records(require_metrics(folder)), "validation")
+    if settings.TRAIN.EARLY_STOPPING is not None:
+        # Without a best validation, the weights are those of the last step.
+        best_step = require_record(folder).get("best_step") or validations["step"].max()
+        validations = validations[validations["step"] == best_step]
+    metrics = validations.drop(columns=["step", "epoch", "time"], errors="ignore")
+    metrics = metrics.tail(1).astype("float64")
+    return {str(name): float(column.iloc[0]) for name, column in metrics.items() if len(column)}
 
 
 def timing_tables(records: Iterator[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -166,6 +201,7 @@ def read_live_logs(folder: Path) -> RunLogs:
         train=log_table(records, "train", "loss"),
         validation=log_table(records, "validation"),
         memory=log_table([], "memory"),
+        starts=_starts(folder),
     )
 
 

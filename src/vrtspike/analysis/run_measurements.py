@@ -36,7 +36,7 @@ NOT_LOGGED = math.nan
 
 @dataclass(frozen=True)
 class Speed:
-    """Times after the warm-up: means in milliseconds, shares of the step's time (0 to 1).
+    """Times after each warm-up: means in milliseconds, shares of the step's time (0 to 1).
 
     Times per micro-batch are those of one process, so that presets with different gradient
     accumulation can be compared.
@@ -96,8 +96,8 @@ class Memory:
 
     Attributes:
         process_mb: memory of the process with its data loading workers.
-        growth_mb: growth of ``process_mb`` in the second half of the run, unless a cache was being
-            filled.
+        growth_mb: growth of ``process_mb`` in the second half of the last start, unless a cache was
+            being filled.
         growth_steps: number of steps of that half.
         system_percent: used share of the system's memory in percent.
         system_total_mb: memory of the system.
@@ -157,12 +157,12 @@ def measure_run(
 
 
 def _speed(logs: RunLogs, micro_batches: int) -> Speed:
-    sections = summarize_sections(logs.timing)
+    sections = summarize_sections(logs.timing, logs.starts)
     by_name = sections.set_index("section")
     mean = by_name["mean"]
     share = by_name["share"]
     mean_per_micro_batch = mean / micro_batches
-    steady = without_warm_up(logs.timing)
+    steady = without_warm_up(logs.timing, logs.starts)
     whole = steady[steady["section"] == STEP_SECTION].merge(logs.steps, on="step")
     seconds = float(whole["ms"].sum()) / 1e3
     return Speed(
@@ -212,7 +212,7 @@ def _memory(logs: RunLogs) -> Memory:
         return _numbers(logs.memory, column)
 
     processes = numbers("process_mb") + numbers("children_mb")
-    growth, growth_steps = _growth(logs.memory, processes)
+    growth, growth_steps = _growth(_since_last_start(logs), processes)
     full = numbers("cache.full").dropna()
     return Memory(
         process_mb=processes.max(),
@@ -229,10 +229,17 @@ def _memory(logs: RunLogs) -> Memory:
     )
 
 
-def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | None]:
-    """Return the growth of memory in the second half of a run in megabytes, and its steps.
+def _since_last_start(logs: RunLogs) -> pd.DataFrame:
+    """Return the records of memory of the last start, or all if no starts are known."""
+    if logs.starts.empty:
+        return logs.memory
+    return logs.memory[logs.memory["time"] >= logs.starts["time"].max()]
 
-    The growth is not computed for a run with few records, or while a cache is being filled.
+
+def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | None]:
+    """Return the growth of memory in the second half of a start in megabytes, and its steps.
+
+    The growth is not computed for a start with few records, or while a cache is being filled.
     """
     half = len(memory) // 2
     items = _numbers(memory, "cache.items").iloc[half:].dropna()
@@ -240,10 +247,11 @@ def _growth(memory: pd.DataFrame, processes: pd.Series) -> tuple[float, int | No
     if half < MIN_MEMORY_LINES // 2 or is_filling:
         return NOT_LOGGED, None
     steps = int(memory["step"].iloc[-1] - memory["step"].iloc[half])
+    recorded = processes[memory.index]
     # Take the minimum of three records, because one of them may have been measured during a
     # validation.
-    before = processes.iloc[half : half + 3].min()
-    after = processes.iloc[-3:].min()
+    before = recorded.iloc[half : half + 3].min()
+    after = recorded.iloc[-3:].min()
     return float(after - before), steps
 
 

@@ -21,7 +21,7 @@ from vrtspike.monitoring.process_memory import (
     system_memory,
 )
 from vrtspike.runs.file_names import METRICS_LOG
-from vrtspike.runs.folder import read_record
+from vrtspike.runs.folder import require_record
 from vrtspike.runs.identity import RunIdentity
 
 _COLUMNS = {"rss": "RSS", "pss": "PSS", "uss": "USS", "gpu": "GPU"}
@@ -38,7 +38,7 @@ def memory_lines(folder: Path) -> list[str]:
         RunError: if the folder belongs to no run.
     """
     settings = RunIdentity.read(folder).settings
-    record = read_record(folder) or {}
+    record = require_record(folder)
     processes = processes_of_run(folder)
     system = system_memory()
     steps = _progress(folder, record)

@@ -14,25 +14,28 @@ BACKWARD = f"{STEP_SECTION}/backward"
 RECOMPUTATION = f"{BACKWARD}/recomputation"
 
 WARM_UP_STEPS = 1
-"""First steps that are left out: they hold compilation, autotuning and the first batches."""
+"""First steps of a start, left out: they hold compilation, autotuning and the first batches."""
 
 SUMMARY_COLUMNS = ["section", "depth", "count", "mean", "p50", "p95", "min", "max", "share"]
 
 
-def without_warm_up(timing: pd.DataFrame) -> pd.DataFrame:
-    """Drop the first steps of ``timing``, if there are more."""
+def without_warm_up(timing: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+    """Drop the first steps of ``timing`` and those after each start, if there are others."""
     steps = timing["step"].drop_duplicates()
-    if len(steps) <= WARM_UP_STEPS:
-        return timing
-    return timing[~timing["step"].isin(steps.iloc[:WARM_UP_STEPS])]
+    warm_up = steps.iloc[:WARM_UP_STEPS].tolist()
+    for start in starts["step"]:
+        warm_up += steps[steps > start].iloc[:WARM_UP_STEPS].tolist()
+    steady = timing[~timing["step"].isin(warm_up)]
+    return timing if steady.empty else steady
 
 
-def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
+def summarize_sections(timing: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
     """Return one row per section in the order of a tree, parents before their children.
 
     Args:
         timing: rows of ``step``, ``section``, ``ms``, from
             :func:`vrtspike.analysis.run_logs.read_run_logs`.
+        starts: rows of ``step``, from the same.
 
     Returns:
         ``section``, ``depth`` (0 at the top), ``count`` of steps in which it ran, ``mean``,
@@ -40,7 +43,7 @@ def summarize_sections(timing: pd.DataFrame) -> pd.DataFrame:
         (0 to 1; not a number for sections outside steps where no step was timed).
     """
     # An empty table needs a type, without which means cannot be computed.
-    steady = without_warm_up(timing).astype({"ms": float})
+    steady = without_warm_up(timing, starts).astype({"ms": float})
     grouped = steady.groupby("section", sort=False, observed=True)["ms"]
     table = grouped.describe(percentiles=[0.5, 0.95])
     table = table.rename(columns={"50%": "p50", "95%": "p95"})

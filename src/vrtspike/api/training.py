@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from vrtspike.analysis.run_logs import validation_of_weights
 from vrtspike.api.overrides import override_words
 from vrtspike.config.workflow_loading import load_project_config, load_workflow_config
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs.file_names import WEIGHTS
-from vrtspike.runs.folder import read_record
 from vrtspike.runs.published import PublishedRun, read_finished
 from vrtspike.system.home import CONFIG
 from vrtspike.workflow.snakemake_call import run_snakemake
@@ -29,7 +29,8 @@ class TrainingResult:
     Attributes:
         folder: its result folder, ``<results>/train/<preset>``.
         run: name, fingerprint, settings, parameters and steps.
-        metrics: metrics of the last validation, such as ``psnr`` in dB; empty without one.
+        metrics: metrics of the last validation, with TRAIN.EARLY_STOPPING of the best one, such as
+            ``psnr`` in dB; empty without one.
     """
 
     folder: Path
@@ -39,10 +40,11 @@ class TrainingResult:
     def __repr__(self) -> str:
         """Return place, size and metrics in two lines."""
         size = "" if self.run.parameters is None else f", {self.run.parameters / 1e6:.2f} M weights"
+        validation = "last" if self.run.settings.TRAIN.EARLY_STOPPING is None else "best"
         metrics = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
         return (
             f"{self.folder}: {self.run.name} ({self.run.fingerprint}), {self.run.steps} steps"
-            f"{size}\nlast validation: {metrics or 'none'}"
+            f"{size}\n{validation} validation: {metrics or 'none'}"
         )
 
     def load(
@@ -111,8 +113,8 @@ def train(
         f"train {preset}",
         f"vrtspike.train({preset!r}{f', {overrides!r}' if overrides else ''})",
     )
-    record = read_record(folder) or {}
-    return TrainingResult(folder, read_finished(folder), record.get("metrics") or {})
+    run = read_finished(folder)
+    return TrainingResult(folder, run, validation_of_weights(folder, run.settings))
 
 
 def _join(former: Sequence[str], later: Sequence[str]) -> list[str]:

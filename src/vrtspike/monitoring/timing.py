@@ -266,7 +266,8 @@ class TimingLogger:
             return
         if not self._files:
             self._folder.mkdir(parents=True, exist_ok=True)
-            start = time.strftime("%Y%m%d-%H%M%S")
+            # In UTC, so that files are in order also after the clock of the place goes back.
+            start = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
             paths = (self._folder / f"timing_{start}.{kind}" for kind in ("log", "jsonl"))
             self._files = tuple(path.open("a", encoding="utf-8") for path in paths)
         for stream, written in zip(self._files, (text, json.dumps(record) + "\n"), strict=True):

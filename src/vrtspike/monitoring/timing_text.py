@@ -131,8 +131,8 @@ def summarize(
     Returns:
         ``sections``: per path ``count``, ``mean``, ``min``, ``max``, ``p50``, ``p95`` in
         milliseconds; ``steps``; ``samples_per_second`` and ``frames_per_second`` over the time of
-        the steps; ``data_share``: the part of that time that waited for data; with ``arithmetic``
-        also ``flops_per_second`` and ``flop_utilisation``.
+        all steps, also the first one; ``data_share``: the part of that time that waited for data;
+        with ``arithmetic`` also ``flops_per_second`` and ``flop_utilisation``.
     """
     sections: dict[str, dict[str, float]] = {}
     for path in tree_order(history):
@@ -169,7 +169,8 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     table = pd.DataFrame.from_dict(summary["sections"], orient="index")
     lines = [
         _RULE,
-        f"Timing summary, {summary['steps']} steps (milliseconds)",
+        # The report page leaves the first step out.
+        f"Timing summary, {summary['steps']} steps with the first (milliseconds)",
         _RULE,
         table.astype({"count": int}).to_string(float_format="%.2f"),
         f"{summary['samples_per_second']:.3f} samples/s, {summary['frames_per_second']:.3f} "

@@ -107,7 +107,7 @@ def performance(analysis: RunAnalysis) -> dict[str, Any]:
         "process_mb": finite_or_null(memory.process_mb),
         "gpu_peak_mb": finite_or_null(memory.gpu_peak_mb),
         "parts": dict(speed.step_parts),
-        "sections": json_rows(summarize_sections(logs.timing)),
+        "sections": json_rows(summarize_sections(logs.timing, logs.starts)),
         "throughput": curves_of(throughput(logs.steps, logs.timing), RATES),
         "memory": curves_of(logs.memory, MEMORY_SERIES),
         "findings": [

@@ -22,7 +22,7 @@ from vrtspike.reporting.evaluation_data import read_evaluation
 from vrtspike.reporting.page_data import RunOnPage, RunOrigin
 from vrtspike.reporting.performance_data import performance, training_curves
 from vrtspike.runs.file_names import WEIGHTS
-from vrtspike.runs.folder import read_record
+from vrtspike.runs.folder import require_record
 from vrtspike.runs.published import PublishedRun
 from vrtspike.system.progress_bar import duration_words
 
@@ -43,7 +43,7 @@ def read_run_on_page(results: Path, name: str, presets: Path) -> RunOnPage:
     """
     folder = results / "train" / name
     analysis = analyze_run(folder)
-    record = read_record(folder) or {}
+    record = require_record(folder)
     run = analysis.run
     logs = analysis.logs
     weights = folder / WEIGHTS

@@ -16,7 +16,7 @@ file                        contents                                     where
 ``checkpoints/``            the state for exact resume                   run folder
 ``logs/memory.jsonl``       memory, GPU, cache                           run folder
 ``memory.jsonl``            the same                                     published
-``logs/timing_*.jsonl``     time of each step, a file per start          run folder
+``logs/timing_*.jsonl``     time of each step; a file per start, in UTC  run folder
 ``logs/timing_*.log``       the same as text                             run folder
 ``logs/profile_*``          operations of LOG.PROFILE_STEPS              run folder
 ``timing.jsonl``            each step once                               published

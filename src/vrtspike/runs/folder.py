@@ -34,6 +34,21 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return record
 
 
+def require_record(folder: Path) -> dict[str, Any]:
+    """Read the record of a run that has started.
+
+    Raises:
+        RunError: if it is missing or damaged.
+    """
+    record = read_record(folder)
+    if record is None:
+        raise RunError(
+            f"{folder}: found no {RUN_RECORD}, which a training writes as it starts; wait for it, "
+            "or give the folder of a run"
+        )
+    return record
+
+
 class RunRecord:
     """Writer of ``run.json``.
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers.published_runs import write_lines
 from vrtspike.analysis.comparisons.sweep import parallel_coordinates, write_sweep
+from vrtspike.io.files import write_json
 from vrtspike.metrics.psnr import PSNR
 from vrtspike.system.errors import RunError
 
@@ -45,6 +46,35 @@ def test_a_row_for_each_preset_the_best_validation_first(publish, tmp_path):
     assert psnr.values == figure.data[0].line.color == tuple(table["psnr"])
 
 
+def test_with_early_stopping_members_are_ranked_by_the_weights_that_are_published(
+    publish, tmp_path
+):
+    """The member that was the best at its end is not the one with the best weights."""
+    train = {"TRAIN": {"EARLY_STOPPING": {"METRIC": "ssim"}}}
+    psnr = {"rates-a": [30.0, 33.0, 25.0], "rates-b": [30.0, 31.0, 31.5]}
+    folders = []
+    for name, values in psnr.items():
+        folder = publish(name, **train)
+        ssim = [0.5, 0.8, 0.7]
+        lines = [
+            {"kind": "validation", "step": 10 * index, "psnr": value, "ssim": ssim[index]}
+            for index, value in enumerate(values)
+        ]
+        write_lines(folder / "metrics.jsonl", lines)
+        write_json(folder / "run.json", {"status": "finished", "step": 20, "best_step": 10})
+        folders.append(folder)
+    values = {name: VALUES[name] for name in psnr}
+    table = write_sweep(folders, values, tmp_path / "out", "rates").set_index("preset")
+    assert table["psnr"].to_dict() == {"rates-a": 33.0, "rates-b": 31.0}
+    assert table["ssim"].tolist() == [0.8, 0.8]
+    assert table.index.tolist() == ["rates-a", "rates-b"]
+    # No validation had a value: the weights are those of the last step.
+    for folder in folders:
+        write_json(folder / "run.json", {"status": "finished", "step": 20, "best_step": 0})
+    table = write_sweep(folders, values, tmp_path / "out", "rates").set_index("preset")
+    assert table["psnr"].to_dict() == {"rates-b": 31.5, "rates-a": 25.0}
+
+
 def last_psnr(folder) -> float:
     table = pd.read_json(folder / "metrics.jsonl", lines=True)
     return float(table["psnr"].dropna().iloc[-1])
@@ -67,5 +97,16 @@ def test_means_over_seeds_and_a_note_on_the_test_split(publish, tmp_path):
         write_lines(folders[1] / "metrics.jsonl", lines)
         table = write_sweep(folders, values, tmp_path / "out", "rates").set_index("preset")
         assert table["psnr"].isna().to_dict() == {"rates-b": False, "rates-a": True}
+    # A value that is not finite is null.
+    for folder in folders:
+        nothing = {"kind": "validation", "step": 1, "psnr": None, "ssim": 0.5}
+        write_lines(folder / "metrics.jsonl", [nothing])
+    table = write_sweep(folders, values, tmp_path / "out", "rates")
+    assert "psnr" not in table
+    assert table["ssim"].tolist() == [0.5, 0.5]
+    values_of_one = {"rates-a": VALUES["rates-a"]}
+    message = f"{folders[2]}: run rates-b is no member of sweep rates, .* rates-a; leave"
+    with pytest.raises(RunError, match=message):
+        write_sweep(folders, values_of_one, tmp_path / "out", "rates")
     with pytest.raises(RunError, match="sweep rates: no run of rates-c"):
         write_sweep(folders, VALUES | {}, tmp_path / "out", "rates")

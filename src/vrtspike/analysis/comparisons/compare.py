@@ -91,8 +91,8 @@ def write_comparison(candidates: Sequence[ComparedRun], output: Path) -> pd.Data
     write_page(
         output / "table.html",
         "Presets compared",
-        "Times are means over the steps after the first, for one micro-batch (forward) or one "
-        f"optimiser step (step). {_note(candidates, metrics)}".strip(),
+        "Times are means over steps, without the first of each start, for one micro-batch "
+        f"(forward) or one optimiser step (step). {_note(candidates, metrics)}".strip(),
         [*tables, Table(differences, "Differences of the configurations")],
     )
     return table

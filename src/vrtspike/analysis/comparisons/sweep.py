@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from vrtspike.analysis.comparisons.quality_tables import require_distinct_names
 from vrtspike.analysis.evaluation_files import chosen_on_warning
-from vrtspike.analysis.run_logs import read_run_logs
+from vrtspike.analysis.run_logs import validation_of_weights
 from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import Metric, find_task
 from vrtspike.io.files import atomic_write_text
@@ -21,7 +21,8 @@ from vrtspike.system.errors import RunError
 
 PLOT = "parallel_coordinates.html"
 NOTE = (
-    "Metrics of the last validation, the best preset first; the test split is not read for them. "
+    "Metrics of the last validation, with TRAIN.EARLY_STOPPING of the best one, whose weights are "
+    "published; the best preset first. The test split is not read for them. "
     "To train one of these presets further or to evaluate it, name its results: "
     "snakemake --cores all results/evaluate/PRESET/summary.json"
 )
@@ -42,8 +43,9 @@ def write_sweep(
         title: name of the sweep.
 
     Returns:
-        a row for each preset: the values, the metrics of its last validation (means over seeds,
-        with their standard deviation as ``spread``), steps and parameters; the best one first.
+        a row for each preset: the values, the metrics of the validation of its weights (means over
+        seeds, with their standard deviation as ``spread``), steps and parameters; the best one
+        first.
 
     Raises:
         RunError: if a run is missing.
@@ -80,11 +82,16 @@ def _runs_by_member(
     """Group runs, each with its folder, by the member of the sweep that they train.
 
     Raises:
-        RunError: if a member has no run.
+        RunError: if a member has no run, or a run is of no member.
     """
     by_member: dict[str, list[tuple[PublishedRun, Path]]] = {name: [] for name in members}
     for run, folder in runs:
         member, _ = split_seed(run.name)
+        if member not in by_member:
+            raise RunError(
+                f"{folder}: run {run.name} is no member of sweep {title}, whose members are: "
+                f"{', '.join(members)}; leave the folder out"
+            )
         by_member[member].append((run, folder))
     for name, member_runs in by_member.items():
         if not member_runs:
@@ -100,12 +107,11 @@ def _row(
 ) -> dict[str, Any]:
     """Return the values and metrics of a member; not a number if a seed has no value."""
     row: dict[str, Any] = {"preset": name, **{key: str(value) for key, value in values.items()}}
-    logs = [read_run_logs(folder).validation.reindex(columns=list(metrics)) for _, folder in runs]
-    ends = [log.astype("float64").tail(1) for log in logs]
-    last = pd.concat(ends, ignore_index=True).reindex(range(len(runs)))
+    validations = [validation_of_weights(folder, run.settings) for run, folder in runs]
+    seeds = pd.DataFrame(validations, columns=list(metrics), dtype="float64")
     for metric in metrics:
-        row[metric] = last[metric].mean(skipna=False)
-        row[f"{metric} spread"] = last[metric].std(skipna=False)
+        row[metric] = seeds[metric].mean(skipna=False)
+        row[f"{metric} spread"] = seeds[metric].std(skipna=False)
     first_run, _ = runs[0]
     return row | {"steps": first_run.steps, "parameters": first_run.parameters}
 
