@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vrtspike.analysis.evaluation_files import reasons_not_to_count
 from vrtspike.analysis.intervals import CONFIDENCE_LEVEL
 from vrtspike.reporting.embedded_media import evaluation_of
 from vrtspike.reporting.offline_page import Headline
@@ -17,7 +18,8 @@ def verdict(runs: Sequence[RunOnPage]) -> Headline:
     """Write the verdict on the best of the evaluated runs.
 
     The best run has the best result by the first evaluation's main metric, among the runs with the
-    same test frames, because values of different frames cannot be compared.
+    same test frames, because values of different frames cannot be compared. Runs whose values are
+    no test of their model are left out if there are others.
 
     Args:
         runs: runs from :func:`vrtspike.reporting.run_data.read_run_on_page`, at least one.
@@ -25,14 +27,17 @@ def verdict(runs: Sequence[RunOnPage]) -> Headline:
     evaluated = [entry for entry in map(_leading_result, runs) if entry is not None]
     if not evaluated:
         return _verdict_without_values(runs)
-    comparable = [entry for entry in evaluated if entry.compared_by == evaluated[0].compared_by]
-    best = max if evaluated[0].metric["larger_is_better"] else min
+    counted = [entry for entry in evaluated if entry.is_test] or evaluated
+    comparable = [entry for entry in counted if entry.compared_by == counted[0].compared_by]
+    best = max if counted[0].metric["larger_is_better"] else min
     leader = best(comparable, key=lambda entry: entry.result)
     facts = _facts(leader)
-    names = [entry.run["name"] for entry in comparable]
-    others = [entry.run["name"] for entry in evaluated if entry.run["name"] not in names]
+    others = [entry.run["name"] for entry in counted if entry not in comparable]
     if others:
         facts.append(f"not compared, of other test frames or metrics: {', '.join(others)}")
+    not_counted = [entry.run["name"] for entry in evaluated if entry not in counted]
+    if not_counted:
+        facts.append(f"not counted, no test of the model: {', '.join(not_counted)}")
     return Headline(_sentence(leader, len(comparable)), facts, leader.run["name"])
 
 
@@ -55,6 +60,11 @@ class _LeadingResult:
     reference: float
     result: float
     gain: float
+
+    @property
+    def is_test(self) -> bool:
+        """The values are a test of the model."""
+        return not reasons_not_to_count({"warnings": self.evaluation["warnings"]})
 
     @property
     def compared_by(self) -> tuple[str, dict[str, Any]]:
