@@ -206,6 +206,12 @@ NO_TEST = "not a test: 1 of 2 test sequences"
             "Preset a takes 15 frames",
             ("95 % interval of the gain, over sequences: +4.00 to +4.00 dB",),
         ),
+        (
+            {"a": {"mean_over": "frames"}},
+            "a",
+            START,
+            ("PSNR, mean over the frames (6) of split test",),
+        ),
         ({"a": measured(30.0, 28.0)}, "a", f"a loss of 2.00 dB{COMMIT}.", FACTS),
         # A gain that rounds to zero is no gain.
         ({"a": measured(30.0, 29.999)}, "a", f"to 30.00 dB (restored): no change{COMMIT}.", ()),

@@ -80,6 +80,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         "split": summary["split"],
         "frames": summary["frames"],
         "sequences": summary["sequences"],
+        "mean_over": "frames" if summary.get("mean_over") == "frames" else "sequences",
         "test_frames": frame_facts,
         "frames_text": _frames_text(summary, protocol, report.frames_detail(summary)),
         "model_seconds_per_frame": summary.get("model_seconds_per_frame"),

@@ -98,9 +98,10 @@ def _facts(leader: _LeadingResult) -> list[str]:
     """Return short statements on the best run."""
     metric = leader.metric
     evaluation = leader.evaluation
+    unit = evaluation["mean_over"]
     facts = [
         *evaluation["warnings"],
-        f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
+        f"{metric['title']}, mean over the {unit} ({evaluation[unit]}) of split "
         f"{evaluation['split']}",
     ]
     if metric["gain_interval"] is not None:
