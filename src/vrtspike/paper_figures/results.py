@@ -66,7 +66,7 @@ class Cost:
     Attributes:
         psnr: mean in dB.
         parameters: their number; None if unknown.
-        seconds: for each frame; None if unknown.
+        seconds: for each frame, under the protocol; None if unknown.
         device: device that computed, ``cpu`` or ``cuda``.
         dataset: name of the test data.
         protocol: protocol that PSNR was measured under.
