@@ -43,6 +43,26 @@ def test_curves_obey_their_switches(page):
     wait("plot.data[0].y[0] === 0.001")
 
 
+def test_charts_come_back_after_all_runs_were_switched_off(page):
+    wait_for_plots(page)
+    drawn = page.locator(".plot[data-drawn]").count()
+    boxes = page.locator("#training [role=group] input").all()
+    for box in boxes:
+        box.uncheck()
+    # The two on the data show no runs.
+    page.wait_for_function("() => document.querySelectorAll('.plot[data-drawn]').length === 2")
+    assert texts(page, ".plot .absent") == ["No run is switched on."] * (drawn - 2)
+    assert page.locator(".plot:has(.absent) .plot-container").count() == 0
+    boxes[1].check()
+    page.wait_for_function(
+        f"() => document.querySelectorAll('.plot[data-drawn]').length === {drawn}"
+    )
+    assert page.locator(".plot .absent").count() == 0
+    lines = page.locator("#training .plot").first.locator(".scatterlayer .trace")
+    assert lines.count() == 2
+    assert lines.first.bounding_box()["width"] > 100
+
+
 def test_every_chart_is_drawn_shows_values_under_the_pointer_and_sends_nothing(page):
     wait_for_plots(page)
     assert page.locator(".plot").count() == 9

@@ -50,7 +50,7 @@ function showMetrics() {
   );
   if (first) {
     let chosen = first;
-    const frames = chart(framesTitle(first), frameChart(() => chosen));
+    const frames = runChart(framesTitle(first), frameChart(() => chosen));
     const show = (metric) => {
       chosen = metric;
       frames.querySelector("h3").textContent = framesTitle(metric);
