@@ -12,6 +12,8 @@ import pytest
 from tests.reporting.browser import place
 from tests.reporting.results import make_evaluation, make_run
 from tests.reporting.shown_page import NEEDS_CHROMIUM, texts, wait_for_plots, written
+from vrtspike.reporting.offline_page import asset
+from vrtspike.reporting.page import SCRIPTS
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -166,6 +168,21 @@ def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):
     )
     points = chart.locator(".plot").evaluate("plot => plot.data.map(t => [t.x[0], t.y[0]])")
     assert points == [[0.5, 0.5], [0.5, 0.25], [0.5, 0.25]]
+
+
+def test_the_frames_of_any_number_of_runs_have_a_line(page):
+    """A call takes no more arguments than its stack holds; so many points are not drawn here."""
+    scripts = "\n".join(asset(name) for name in SCRIPTS if name != "page.js")
+    ends = page.evaluate(
+        f"""() => {{
+            {scripts}
+            const {{ evaluation }} = report.runs[0];
+            evaluation.frame_rows = Array(200_000).fill(evaluation.frame_rows[0]);
+            return frameChart(() => evaluation.metrics[0])().traces[0].x;
+        }}"""
+    )
+    # The first frame of one run, and the largest value of the other.
+    assert ends == [16, 23]
 
 
 def test_many_runs_have_switches_instead_of_legends_and_fold_their_parts(show, tmp_path):

@@ -195,7 +195,8 @@ function frameChart(chosen) {
     if (!all.length) {
       return "No finite values of single frames.";
     }
-    const ends = [Math.min(...all), Math.max(...all)];
+    // Math.min(...all) takes some hundred thousand values at most.
+    const ends = all.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
     const diagonal = { x: ends, y: ends, mode: "lines", name: "no change", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip", meta: DERIVED };
     const unit = metric.unit ? `, ${metric.unit}` : "";
     const legend = { showlegend: !manyRuns, legend: TOP_LEGEND };
