@@ -208,6 +208,14 @@ def test_wrong_sequences_and_rows_are_refused(models, write):
         write(models, row=("c", 1))
 
 
+def test_a_row_needs_a_frame_of_all_results(scene, models, write):
+    clip = scene.clip("a", scene.sharp)
+    clip.frames = []
+    other = replace(models[1], clips={"a": clip})
+    with pytest.raises(ConfigError, match=r"--row a:17: there is no frame .* of all results"):
+        write([models[0], other], names=["xt"], row=("a", 17))
+
+
 def test_results_of_different_frames_do_not_compare(scene, models, write):
     other = scene.result("other", scene.sharp)
     table = other.frame_psnr.assign(psnr_blur=other.frame_psnr["psnr_blur"] + 1)
