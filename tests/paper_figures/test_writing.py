@@ -100,6 +100,15 @@ def test_psnr_over_frames_has_a_column_for_each_model(scene, models, write):
     assert set(table(folder, "psnr_over_frames")["sequence"]) == {"b"}
 
 
+def test_a_model_without_a_finite_psnr_has_an_empty_column(models, write):
+    equal = replace(models[1], frame_psnr=models[1].frame_psnr.assign(psnr=np.nan))
+    folder, _ = write([models[0], equal], names=["psnr_over_frames"])
+    rows = table(folder, "psnr_over_frames")
+    assert rows.columns.tolist()[-2:] == ["good", "bad"]
+    assert rows["bad"].isna().all()
+    assert rows["good"].notna().all()
+
+
 def test_gain_over_motion_has_medians_over_bins(scene, write):
     scene.motion = [30.0, 10.0, 20.0]
     restored = scene.sharp + np.uint8(10)

@@ -17,6 +17,9 @@ from vrtspike.system.errors import ConfigError, DataError, did_you_mean
 FRAME_COLUMNS = ["sequence", "frame", "psnr_blur", "psnr"]
 """Columns of a table of PSNR by frame: names, PSNR of the blurry and of the restored frame."""
 
+RESERVED_LABELS = ("blurry", "spikes", "sharp", "sequence", "frame", "number")
+"""Names that pictures and columns of the figures have beside those of models."""
+
 MAX_PSNR_DIFFERENCE = 0.01
 """Maximum difference in dB of a blurry frame's PSNR between two results of the same frames."""
 
