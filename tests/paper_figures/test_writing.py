@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +37,20 @@ def test_every_figure_is_written_with_truetype_fonts(scene, write):
         assert width in (3.3, 6.9)
         assert len(table(folder, name))
     assert sorted({path.suffix for path in folder.iterdir()}) == [".csv", ".pdf", ".png"]
+
+
+@pytest.mark.parametrize(
+    ("font", "other", "character"),
+    [("sans", "STIXGeneral", "\u20dd"), ("serif", "DejaVu Sans", "☃")],
+)
+def test_characters_that_the_font_lacks_are_those_of_a_chinese_font(
+    scene, write, monkeypatch, font, other, character
+):
+    """Stand-ins for a Chinese font, which not every machine has."""
+    monkeypatch.setattr("vrtspike.plotting.drawing._CHINESE", ("not installed", other))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Glyph")
+        write([scene.result(character, scene.sharp + np.uint8(3))], names=["xt"], font=font)
 
 
 def test_crops_are_chosen_where_models_differ_most(scene, models, write):
