@@ -39,6 +39,13 @@ def test_every_figure_is_written_with_truetype_fonts(scene, write):
     assert sorted({path.suffix for path in folder.iterdir()}) == [".csv", ".pdf", ".png"]
 
 
+def test_a_name_with_dollars_is_no_formula(scene, write):
+    cost = Cost(30.0, 2e6, 0.5, "cpu", "made", "own")
+    folder, _ = write([scene.result(r"$\no_formula$", scene.sharp + np.uint8(3), cost=cost)])
+    assert (folder / "crops.png").is_file()
+    assert (folder / "quality_over_cost.png").is_file()
+
+
 @pytest.mark.parametrize(
     ("font", "other", "character"),
     [("sans", "STIXGeneral", "\u20dd"), ("serif", "DejaVu Sans", "☃")],

@@ -58,6 +58,8 @@ _STYLE: Any = {
     "figure.constrained_layout.w_pad": 0.02,
     "lines.linewidth": 1.1,
     "lines.markersize": 3.2,
+    # Names may contain dollars, which would begin a formula.
+    "text.parse_math": False,
     # Fonts are embedded as TrueType, because many publishers reject the default, Type 3.
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
