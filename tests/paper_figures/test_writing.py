@@ -122,6 +122,17 @@ def test_psnr_over_frames_has_a_column_for_each_model(scene, models, write):
     assert set(table(folder, "psnr_over_frames")["sequence"]) == {"b"}
 
 
+def test_frames_keep_their_numbers_where_a_model_lacks_others(models, write):
+    first, second = models
+    part = replace(second, frame_psnr=second.frame_psnr.drop(index=[0, 4]))
+    for results in ([first, part], [part, first]):
+        folder, _ = write(results, names=["psnr_over_frames"])
+        rows = table(folder, "psnr_over_frames")
+        assert rows["frame"].tolist() == ["000002", "000003", "000001", "000003"]
+        assert rows["number"].tolist() == [2, 3, 1, 3]
+        assert rows[["good", "bad"]].notna().all(axis=None)
+
+
 def test_a_model_without_a_finite_psnr_has_an_empty_column(models, write):
     equal = replace(models[1], frame_psnr=models[1].frame_psnr.assign(psnr=np.nan))
     folder, _ = write([models[0], equal], names=["psnr_over_frames"])
