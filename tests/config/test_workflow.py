@@ -120,6 +120,10 @@ def test_keys_of_a_parent_without_a_root_are_kept(folder):
             "SET: TEST.METRICS=[psnr, ssim]\n",
             r"SET: found 'ssim\]' in .*if a value contains",
         ),
+        (
+            "SET: 'LOG.ON_END=\"echo a=1\"'\n",
+            r"SET: found 'LOG.ON_END=\"echo' in .*if a value contai",
+        ),
         ("SET: {a: 1}\n", r"\Aover.yaml:1: SET: found {'a': 1}; .* string\n.* a list"),
         ("SET: TEST.METRICS=psnr\n", r"SET: TEST.METRICS: found 'psnr'; expected a list, such as"),
         ("SET: BASE=plain\n", r"SET: BASE: found 'plain'; input should be None"),

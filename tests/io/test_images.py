@@ -105,6 +105,15 @@ def test_a_damaged_jpeg_is_refused_by_name(tmp_path, quality, part):
         read_rgb(tmp_path / "a.jpg")
 
 
+def test_a_jpeg_may_fill_space_before_its_end_with_ones(tmp_path):
+    contents = jpeg(photograph())
+    (tmp_path / "a.jpg").write_bytes(contents[:-2] + b"\xff" * 100 + contents[-2:])
+    np.testing.assert_array_equal(
+        read_rgb(tmp_path / "a.jpg"),
+        cv2.imdecode(np.frombuffer(contents, np.uint8), cv2.IMREAD_COLOR)[:, :, ::-1],
+    )
+
+
 _PROGRESSIVE = (cv2.IMWRITE_JPEG_PROGRESSIVE, 1)
 _RESTARTS = (cv2.IMWRITE_JPEG_RST_INTERVAL, 1)
 

@@ -87,6 +87,30 @@ def test_a_data_set_may_make_its_batches(workers):
     assert sorted(chain(*first[2:])) == [100, 101, 102, 103]
 
 
+class Wrapper:
+    """Hands everything else to the data set that it wraps."""
+
+    def __init__(self, dataset: Recorder) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        return self._dataset[index]
+
+    def __getattr__(self, name: str):
+        if name == "_dataset":  # while it is being unpickled
+            raise AttributeError(name)
+        return getattr(self._dataset, name)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_methods_of_a_wrapped_data_set_are_called(workers):
+    batches = batches_of(Wrapper(Batched(4)), 2, workers=workers)
+    assert sorted(chain(*batches.stream(2, 1, 4))) == [100, 101, 102, 103]
+
+
 def test_incomplete_batches():
     assert batches_of(Recorder(5), 2).per_epoch == 2
     whole = batches_of(Recorder(5), 2, DROP_LAST=False)

@@ -105,6 +105,14 @@ def test_values_that_are_not_finite_are_an_error_and_the_mode_is_restored():
     assert model.training
 
 
+def test_a_sample_without_a_name_is_not_left_out_of_the_check(monkeypatch):
+    monkeypatch.setattr(Waves, "sample_name", lambda _, index: "", raising=False)
+    model = Forecaster()
+    nn.init.constant_(next(model.parameters()), torch.nan)
+    with pytest.raises(FloatingPointError, match="not finite for"):
+        validated(model, ForecastObjective())
+
+
 class OneSpoiled(ForecastObjective):
     """The model gives no finite values for one sample."""
 

@@ -92,13 +92,15 @@ def _pieces_of_set(text: str | Sequence[str]) -> Sequence[str]:
     """Divide a text at its spaces; a list is divided already.
 
     Raises:
-        ConfigError: if a piece of the text is not ``KEY=value``.
+        ConfigError: if a piece of the text is not ``KEY=value``, or its value has only one quote.
     """
     if not isinstance(text, str):
         return text
     pieces = text.split()
     for piece in pieces:
-        if "=" not in piece:
+        _, _, value = piece.partition("=")
+        is_cut = value[:1] in ("'", '"') and value.count(value[0]) == 1
+        if "=" not in piece or is_cut:
             raise ConfigError(
                 f"SET: found {piece!r} in {text!r}, expected KEY=value between spaces; if a value "
                 'contains spaces, give a list, such as ["TEST.METRICS=[psnr, ssim]"]'

@@ -193,8 +193,8 @@ def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document
     """Read overrides such as ``["TRAIN.BATCH_SIZE=2", "MODEL.USE_SPIKE=false"]``; values are YAML.
 
     Raises:
-        ConfigError: if an override is not ``KEY.SUBKEY=value``, or its value is not YAML or has a
-            comment.
+        ConfigError: if an override is not ``KEY.SUBKEY=value``, or its value is not YAML, or
+            anything follows the value.
 
     >>> parse_overrides(["TRAIN.OPTIM.LR=1e-3", "MODEL.USE_SPIKE=false"]).tree
     {'TRAIN': {'OPTIM': {'LR': 0.001}}, 'MODEL': {'USE_SPIKE': False}}
@@ -220,7 +220,7 @@ def _override_value(text: str, name: str) -> Any:  # noqa: ANN401 - any value of
     """Parse the value of an override; ``name`` is that of the override in messages.
 
     Raises:
-        ConfigError: if the value is not YAML, or YAML would ignore a part of it.
+        ConfigError: if the value is not YAML, or YAML would ignore what follows it.
     """
     line = f"value: {text}"
     value = parse_yaml(line, name).tree["value"]

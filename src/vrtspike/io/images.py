@@ -18,7 +18,7 @@ from vrtspike.system.errors import DataError
 
 _JPEG = b"\xff\xd8\xff"
 """The first bytes of a JPEG file."""
-_JPEG_MARKER = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")
+_JPEG_MARKER = re.compile(rb"\xff([\x02-\xcf\xd8-\xfe])")
 """A marker of a JPEG file other than those inside of a scan; ITU-T T.81, table B.1."""
 _JPEG_SCAN = b"\xda"
 _JPEG_END = b"\xd9"
@@ -185,7 +185,9 @@ def _last_scan(contents: bytes) -> slice | None:
     segment, offset = b"", 2
     while marker := _JPEG_MARKER.search(contents, offset):
         if segment == _JPEG_SCAN:
-            scan = slice(offset, marker.start())
+            # Before a marker, bytes of ones may fill space.
+            data = contents[offset : marker.start()].rstrip(b"\xff")
+            scan = slice(offset, offset + len(data))
         if marker[1] == _JPEG_END:
             return scan
         segment = marker[1]

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
@@ -42,45 +42,22 @@ _WORKER_FAILED = re.compile(
 class SizedDataset(Protocol):
     """A map-style data set.
 
-    It may have the methods of :class:`EpochDataset`, :class:`BatchDataset`, :class:`CachedDataset`
-    and :class:`NamedDataset`, too. They are called in the process that reads a batch.
+    It may have further methods, also those of a data set that it wraps:
+
+    - ``set_epoch(epoch: int) -> None``, before each batch, so that augmentation may depend on
+      (seed, epoch, index);
+    - ``read_batch(indices: Sequence[int]) -> Any``, which returns a batch; without it, PyTorch
+      stacks samples;
+    - ``cache_stats() -> CacheStats | None``, which returns the counters of the process's cache,
+      None without a cache;
+    - ``sample_name(index: int) -> str``, the name of a sample in messages.
+
+    The first three are called in the process that reads a batch.
     """
 
     def __len__(self) -> int: ...  # noqa: D105
 
     def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401, D105
-
-
-@runtime_checkable
-class EpochDataset(Protocol):
-    """A data set whose augmentation may depend on (seed, epoch, index)."""
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next samples; called before each batch."""
-
-
-@runtime_checkable
-class BatchDataset(Protocol):
-    """A data set that makes its batches; PyTorch stacks the samples of others."""
-
-    def read_batch(self, indices: Sequence[int]) -> Any:  # noqa: ANN401 - any batch
-        """Return a batch of these samples."""
-
-
-@runtime_checkable
-class CachedDataset(Protocol):
-    """A data set with a cache."""
-
-    def cache_stats(self) -> CacheStats | None:
-        """Return the counters of the process's cache; None without a cache."""
-
-
-@runtime_checkable
-class NamedDataset(Protocol):
-    """A data set whose samples have names in messages; those of others have numbers."""
-
-    def sample_name(self, index: int) -> str:
-        """Return the name of a sample."""
 
 
 class ShuffledBatches:
@@ -220,7 +197,7 @@ class _BatchReader(Dataset[Any]):
 
     def __init__(self, dataset: SizedDataset, workers: int) -> None:
         self.module = type(dataset).__module__
-        self._dataset = dataset
+        self._dataset: Any = dataset  # with further methods
         shape = (max(1, workers), len(CacheStats._fields))
         self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
 
@@ -232,9 +209,9 @@ class _BatchReader(Dataset[Any]):
 
     def __getitem__(self, key: BatchKey) -> Any:  # noqa: ANN401 - any batch
         epoch, indices = key
-        if isinstance(self._dataset, EpochDataset):
+        if hasattr(self._dataset, "set_epoch"):
             self._dataset.set_epoch(epoch)
-        if isinstance(self._dataset, BatchDataset):
+        if hasattr(self._dataset, "read_batch"):
             batch = self._dataset.read_batch(indices)
         else:
             batch = default_collate([self._dataset[index] for index in indices])
@@ -243,15 +220,16 @@ class _BatchReader(Dataset[Any]):
 
     def sample_name(self, index: int) -> str:
         """Return the name of a sample for messages."""
-        if isinstance(self._dataset, NamedDataset):
-            return self._dataset.sample_name(index)
+        if hasattr(self._dataset, "sample_name"):
+            return str(self._dataset.sample_name(index))
         return f"sample {index}"
 
     def _cache_of_process(self) -> CacheStats | None:
         """Return the cache counters of this process; None without a cache."""
-        if isinstance(self._dataset, CachedDataset):
-            return self._dataset.cache_stats()
-        return None
+        if not hasattr(self._dataset, "cache_stats"):
+            return None
+        use: CacheStats | None = self._dataset.cache_stats()
+        return use
 
     def _note_cache_stats(self, use: CacheStats | None) -> None:
         """Share the cache counters of this process with the process that trains."""

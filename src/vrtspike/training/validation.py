@@ -48,11 +48,11 @@ def validate_model(
     assert batches is not None
     metrics: list[dict[str, float]] = []
     pictures: ValidationPictures = {}
-    spoiled = ""
+    spoiled: str | None = None
     source = iter(batches)
     try:
         for round_ in range(batches.rounds):
-            flags = torch.tensor([spoiled != "", stop.received is not None], dtype=torch.float32)
+            flags = torch.tensor([spoiled is not None, stop.received is not None]).float()
             is_spoiled, is_stopping = (ranks.sum(flags.to(ranks.device)) > 0).tolist()
             if is_spoiled:
                 break
@@ -79,9 +79,11 @@ def validate_model(
     finally:
         model.train(was_training)
     metrics_of_ranks, spoiled_of_ranks = zip(*ranks.gather((metrics, spoiled)), strict=True)
-    names = ", ".join(filter(None, spoiled_of_ranks))
-    if names:
-        raise FloatingPointError(f"the model gives values that are not finite for {names}")
+    spoiled_samples = [names for names in spoiled_of_ranks if names is not None]
+    if spoiled_samples:
+        raise FloatingPointError(
+            f"the model gives values that are not finite for {', '.join(spoiled_samples)}"
+        )
     samples = list(chain.from_iterable(metrics_of_ranks))
     means = {name: float(np.mean([sample[name] for sample in samples])) for name in samples[0]}
     return means, pictures
