@@ -250,6 +250,13 @@ def test_wrong_sequences_and_rows_are_refused(models, write):
         write(models, row=("c", 1))
 
 
+@pytest.mark.parametrize("name", ["crop", "note"])
+def test_a_wrong_figure_is_refused(models, write, name):
+    """Also the name of another attribute of the writer."""
+    with pytest.raises(ConfigError, match=f"no figure '{name}'; figures: crops, psnr_over_frames,"):
+        write(models, names=["crops", name])
+
+
 def test_a_row_needs_a_frame_of_all_results(scene, models, write):
     clip = scene.clip("a", scene.sharp)
     clip.frames = []

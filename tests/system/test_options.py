@@ -9,7 +9,7 @@ import pytest
 
 from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.system.errors import ConfigError
-from vrtspike.system.options import add_options, add_preset, add_runs
+from vrtspike.system.options import HelpFormatter, add_options, add_preset, add_runs
 
 
 def test_options_are_a_model_as_json(capsys):
@@ -56,3 +56,14 @@ def test_the_configuration_of_a_preset_is_the_main_file_unless_others_are_given(
     arguments = parser.parse_args(words)
     assert arguments.configfile == [Path("a.yaml"), Path("b.yaml")]
     assert arguments.config == ["A=1", "B=2"]
+
+
+def test_help_names_each_default_once():
+    parser = argparse.ArgumentParser(formatter_class=HelpFormatter)
+    add_preset(parser)
+    parser.add_argument("--only", default="", help="names")
+    parser.add_argument("--port", type=int, default=0, help="a port")
+    words = " ".join(parser.format_help().split())
+    assert words.count("(default:") == 2
+    assert "later files win (default: config/config.yaml) --config" in words
+    assert words.endswith("--only ONLY names --port PORT a port (default: 0)")

@@ -89,8 +89,8 @@ class FigureWriter:
         """Write the figures, and a line for each.
 
         Raises:
-            ConfigError: if an option names a sequence, frame or part of a frame that is not there,
-                or there are no data for a figure that the request names.
+            ConfigError: if an option names a figure, sequence, frame or part of a frame that is not
+                there, or there are no data for a figure that the request names.
             DataError: if results of different frames would be compared.
         """
         self._check_request()
@@ -112,6 +112,9 @@ class FigureWriter:
     def _check_request(self) -> None:
         """Reject options that name something else than the results hold, before any work."""
         results = self.results
+        for name in self.request.names:
+            if name not in FIGURE_NAMES:
+                raise ConfigError(f"no figure {name!r}; figures: {', '.join(FIGURE_NAMES)}")
         for crop in self.request.crops:
             results.require_frame(crop.sequence, crop.frame, crop.text)
             crop.require_inside(results.blurry(crop.sequence, crop.frame).shape)

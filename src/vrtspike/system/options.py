@@ -15,10 +15,15 @@ from vrtspike.system.user_environment import write_fault
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Help formatter that shows defaults, but not of required options, None and False."""
+    """Help formatter that shows defaults, but not of required options, None, False and empty ones.
+
+    A help that names the default itself stays as it is.
+    """
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.required or action.default is None or action.default is False:
+            return action.help
+        if action.default in ("", []) or "(default:" in (action.help or ""):
             return action.help
         return super()._get_help_string(action)
 
