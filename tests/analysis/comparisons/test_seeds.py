@@ -18,7 +18,7 @@ def seeds(publish):
     runs = []
     for number, psnr in enumerate(PSNR):
         runs.append(publish(f"one-seed-{number + 1}" if number else "one", SEED=5 + number))
-        evaluated(runs[-1], {"psnr": means(20.0, psnr)})
+        evaluated(runs[-1], {"psnr": means(20.0, psnr) | {"restored_error": 0.25 + number}})
     return runs
 
 
@@ -27,6 +27,7 @@ def test_each_seed_their_mean_and_their_standard_deviation(seeds, tmp_path):
     assert table["seed"].tolist() == ["5", "6", "7", "mean of 3"]
     assert table["psnr restored"].tolist() == [30, 31, 29, 30]
     assert table["psnr gain"].tolist() == [10, 11, 9, 10]
+    assert table["psnr standard error"].fillna(-1).tolist() == [0.25, 1.25, 2.25, -1]
     # Two squares of 1 and one of 0, divided by 3 - 1.
     assert table["psnr spread"].tolist()[-1] == pytest.approx(1)
     assert table["psnr spread"].isna().tolist() == [True, True, True, False]
@@ -38,6 +39,7 @@ def test_each_seed_their_mean_and_their_standard_deviation(seeds, tmp_path):
     notes = ["", "chosen on the test split", "", "chosen on the test split"]
     assert write_seeds(seeds, tmp_path / "out")["note"].tolist() == notes
     assert "standard deviation over seeds" in page
+    assert "over sequences; means over seeds have none" in page
     # Two of three seeds have no mean.
     evaluated(seeds[1], {"psnr": means(20.0, None)})
     incomplete = write_seeds(seeds, tmp_path / "out")

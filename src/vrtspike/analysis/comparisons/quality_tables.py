@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,9 +226,10 @@ def quality_table(
         groups: evaluations for each row; several are those of a preset's seeds.
 
     Returns:
-        columns such as ``psnr gain``: each metric with its kinds and standard error, means over
-        seeds; ``psnr spread`` if there are several seeds; ``note`` with warnings of the
-        evaluations, if there are any. The mean is NaN if a seed has no finite value.
+        columns such as ``psnr gain``: each metric with its kinds, means over seeds, and their
+        standard error over sequences, NaN for several seeds: it does not follow from theirs;
+        ``psnr spread`` if there are several seeds; ``note`` with warnings of the evaluations, if
+        there are any. The mean is NaN if a seed has no finite value.
     """
     metrics = measured_metrics(summary for group in groups for summary in group)
     columns = [f"{name} {kind}" for name, metric in metrics.items() for kind in _kinds(metric)]
@@ -237,6 +239,8 @@ def quality_table(
     rows = []
     for group in groups:
         values = pd.DataFrame(map(_cells, group), columns=columns, dtype="float64")
+        if len(group) > 1:
+            values[[f"{name} {STANDARD_ERROR}" for name in metrics]] = math.nan
         spread = values[list(results)].std(skipna=False).rename(results)
         warnings = [text for summary in group for text in summary.get("warnings", ())]
         note = "; ".join(dict.fromkeys(warnings))
@@ -318,5 +322,5 @@ def quality_note(metrics: MetricColumns) -> str:
     exceptions = f", also of {', '.join(lower)}, where lower is better" if lower else ""
     return (
         f"Means over the test set: {', '.join(names)}. A gain above 0 is better{exceptions}. The "
-        "standard error is over sequences."
+        "standard error is over sequences; means over seeds have none."
     )
