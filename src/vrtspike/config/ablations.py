@@ -15,7 +15,7 @@ class Variant:
         suffix: suffix of its preset's name.
         override: the key that differs, with its value.
         phrase: start of the sentence on its metric.
-        no_worse: sentence if it is no worse than the preset; may be empty.
+        no_worse: sentence if it is better than the preset by the spread over seeds; may be empty.
     """
 
     label: str

@@ -172,7 +172,11 @@ def _require_equal(models: VariantSeeds) -> None:
 
 
 def _sentences(models: VariantSeeds, rows: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on the main metric of each variant of a preset."""
+    """Yield a sentence on the main metric of each variant of a preset.
+
+    What follows from a variant that is no worse is said only if it is better by at least the
+    spread over seeds: with one seed each, or within the spread, either may be the better one.
+    """
     base = models[0][0]
     preset = base.run.name
     ablation = _ablation_of(base.run)
@@ -188,13 +192,16 @@ def _sentences(models: VariantSeeds, rows: pd.DataFrame) -> Iterator[str]:
         if math.isnan(gain):
             yield f"{preset}: {variant.phrase} there is no {metric.title} to compare."
             continue
-        change = f"{metric.text(abs(gain))} {'worse' if gain < 0 else 'better'}"
-        text = f"{preset}: {variant.phrase} {metric.title} is {change} than {ablation.phrase}"
+        change = f"{metric.text(abs(gain))} {'worse' if gain < 0 else 'better'} than"
+        if metric.text(abs(gain)) == metric.text(0.0):
+            change = "the same as"
+        text = f"{preset}: {variant.phrase} {metric.title} is {change} {ablation.phrase}"
+        spread = math.nan
         if "seeds" in rows:
             spread = by_model.loc[[ablation.label, variant.label], f"{name} {SPREAD}"].max()
             if abs(gain) < spread:
                 text += f" (less than the spread over seeds, {metric.text(spread)})"
-        if gain >= 0:
+        if gain > 0 and gain >= spread:
             yield f"{text}. {variant.no_worse}".rstrip()
         else:
             yield f"{text}."
