@@ -246,6 +246,26 @@ BETTER = measured(30.0, 40.0)
             START,
             ("not compared, of other test frames or metrics: data, split, blur, frames",),
         ),
+        # Nor do those of data that changed under one name.
+        (
+            {
+                "a": {"dataset_digest": "before", "bins": 4},
+                "changed": {**BETTER, "dataset_digest": "after", "bins": 4},
+            },
+            "a",
+            START,
+            ("not compared, of other test frames or metrics: changed",),
+        ),
+        # Other bins make another data set of the same frames.
+        (
+            {
+                "a": {"dataset_digest": "of 4 bins", "bins": 4},
+                "bins": {**BETTER, "dataset_digest": "of 8 bins", "bins": 8},
+            },
+            "bins",
+            "Preset bins, best of 2,",
+            (),
+        ),
         (
             {
                 "a": {

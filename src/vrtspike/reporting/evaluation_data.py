@@ -12,6 +12,7 @@ import pandas as pd
 
 from vrtspike.analysis.comparisons.quality_tables import (
     column_name,
+    content_entries,
     frame_entries,
     metrics_of_task,
     task_of,
@@ -81,6 +82,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         "frames": summary["frames"],
         "sequences": summary["sequences"],
         "test_frames": frame_facts,
+        "contents": content_entries(summary),
         "frames_text": _frames_text(summary, protocol, report.frames_detail(summary)),
         "model_seconds_per_frame": summary.get("model_seconds_per_frame"),
         "metrics": metrics,

@@ -200,6 +200,7 @@ class EvaluationOnPage(TypedDict):
         frames: number of test frames.
         sequences: number of test sequences.
         test_frames: entries of the summary that are equal for evaluations on the same frames.
+        contents: entries of the summary on the contents of the data set.
         frames_text: the test frames in words.
         model_seconds_per_frame: time of the model for a frame; None if unknown.
         metrics: first the one that ranks frames and examples, then in the order of the task.
@@ -223,6 +224,7 @@ class EvaluationOnPage(TypedDict):
     frames: int
     sequences: int
     test_frames: dict[str, Any]
+    contents: dict[str, Any]
     frames_text: str
     model_seconds_per_frame: float | None
     metrics: list[MetricMeans]

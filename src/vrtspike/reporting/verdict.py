@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vrtspike.analysis.comparisons.quality_tables import have_other_contents
 from vrtspike.analysis.intervals import CONFIDENCE_LEVEL
 from vrtspike.reporting.embedded_media import evaluation_of
 from vrtspike.reporting.offline_page import Headline
@@ -57,9 +58,17 @@ class _LeadingResult:
     gain: float
 
     @property
-    def compared_by(self) -> tuple[str, dict[str, Any]]:
-        """The metric and the test frames, which are equal for comparable runs."""
-        return self.metric["name"], self.evaluation["test_frames"]
+    def compared_by(self) -> tuple[str, dict[str, Any], _Contents]:
+        """The metric, the test frames and their data, which are equal for comparable runs."""
+        contents = _Contents(self.evaluation["contents"])
+        return self.metric["name"], self.evaluation["test_frames"], contents
+
+
+class _Contents(dict[str, Any]):
+    """Contents of a data set, equal to others unless they are known to differ."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Contents) and not have_other_contents(self, other)
 
 
 def _leading_result(run: RunOnPage) -> _LeadingResult | None:

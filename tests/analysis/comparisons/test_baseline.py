@@ -94,6 +94,36 @@ def test_missing_runs_and_damaged_baselines_are_refused(tmp_path, runs, publish)
         write_baseline(tmp_path / "new.json", [runs[0], runs[0]])
 
 
+@pytest.mark.parametrize(
+    ("written", "found", "is_reported"),
+    [
+        ({"dataset_digest": "a", "bins": 4}, {"dataset_digest": "b", "bins": 4}, True),
+        ({"dataset_digest": "a", "bins": 4}, {"dataset_digest": "a", "bins": 4}, False),
+        # Other bins make another data set of the same frames.
+        ({"dataset_digest": "a", "bins": 4}, {"dataset_digest": "b", "bins": 8}, False),
+        ({}, {"dataset_digest": "b"}, False),
+    ],
+)
+def test_other_contents_of_the_data_set_are_reported(tmp_path, runs, written, found, is_reported):
+    path = tmp_path / "baseline.json"
+    summary = tmp_path / "evaluate/one/summary.json"
+    write_json(summary, read_json(summary) | {"dataset": "gopro"} | written)
+    folders = [tmp_path / "train/one"]
+    write_baseline(path, find_candidates(folders))
+    write_json(summary, read_json(summary) | found)
+    faults = below_baseline(path, find_candidates(folders))
+    expected = (
+        "one: data set gopro has other contents than that of the baseline (dataset_digest: b, the "
+        "baseline's a), so may the frames; its metrics cannot be compared"
+    )
+    assert faults == [expected] * is_reported
+    # A baseline of before has no contents.
+    contents = read_json(path)
+    del contents["runs"]["one"]["contents"]
+    write_json(path, contents)
+    assert below_baseline(path, find_candidates(folders)) == []
+
+
 def test_other_test_frames_are_reported(tmp_path, runs):
     path = tmp_path / "baseline.json"
     write_baseline(path, runs[:1])

@@ -8,7 +8,10 @@ from typing import Any
 
 from vrtspike.analysis.comparisons.compare import ComparedRun
 from vrtspike.analysis.comparisons.quality_tables import (
+    DIGEST,
+    content_entries,
     frame_entries,
+    have_other_contents,
     measured_metrics,
     quality_table,
     require_distinct_names,
@@ -45,6 +48,7 @@ def write_baseline(path: Path, candidates: Sequence[ComparedRun]) -> None:
         runs[name] = {
             "fingerprint": candidate.run.fingerprint,
             "test_frames": frame_entries(candidate.evaluation),
+            "contents": content_entries(candidate.evaluation),
             "metrics": _means(candidate.evaluation),
         }
     write_json(path, {"schema": SCHEMA, "runs": runs})
@@ -53,7 +57,8 @@ def write_baseline(path: Path, candidates: Sequence[ComparedRun]) -> None:
 def below_baseline(path: Path, candidates: Sequence[ComparedRun]) -> list[str]:
     """Return a line for each metric that is worse than the baseline.
 
-    A metric that is missing, or of other test frames, counts as worse.
+    A metric that is missing, of other test frames, or of a data set with other contents counts as
+    worse.
 
     Args:
         path: JSON file that ``vrtspike compare --write-baseline`` wrote.
@@ -72,6 +77,8 @@ def below_baseline(path: Path, candidates: Sequence[ComparedRun]) -> list[str]:
                 f"--write-baseline {path}"
             )
         faults += _frame_faults(name, candidate.evaluation, runs[name]["test_frames"])
+        # Baselines of before have no contents.
+        faults += _content_faults(name, candidate.evaluation, runs[name].get("contents", {}))
         faults += _metric_faults(name, candidate.evaluation, runs[name]["metrics"])
     return faults
 
@@ -87,6 +94,22 @@ def _frame_faults(
         f"baseline's {baseline_frames.get(key)}); its metrics cannot be compared"
         for key, value in frame_entries(evaluation).items()
         if value != baseline_frames.get(key)
+    ]
+
+
+def _content_faults(
+    name: str, evaluation: EvaluationSummary | None, baseline_contents: Mapping[str, Any]
+) -> list[str]:
+    """Return a line if the data set of a run has other contents than that of the baseline."""
+    if evaluation is None:
+        return []
+    contents = content_entries(evaluation)
+    if not have_other_contents(contents, baseline_contents):
+        return []
+    return [
+        f"{name}: data set {evaluation['dataset']} has other contents than that of the baseline "
+        f"({DIGEST}: {contents[DIGEST]}, the baseline's {baseline_contents[DIGEST]}), so may the "
+        "frames; its metrics cannot be compared"
     ]
 
 

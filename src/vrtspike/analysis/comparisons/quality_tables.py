@@ -20,6 +20,8 @@ from vrtspike.runs.published import PublishedRun, read_published
 from vrtspike.system.errors import RunError
 
 STANDARD_ERROR = "standard error"
+DIGEST = "dataset_digest"
+"""Key of summaries: digest of the contents of the data set."""
 SPREAD = "spread"
 """Standard deviation of a metric over the trainings of a preset with different seeds."""
 
@@ -129,6 +131,30 @@ def frame_entries(summary: EvaluationSummary, keys: Sequence[str] = ()) -> dict[
     return entries
 
 
+def content_entries(summary: EvaluationSummary) -> dict[str, Any]:
+    """Return the entries of a summary on the contents of its data set: encodings and digest."""
+    keys = [*_frame_keys(task_of(summary)).encodings, DIGEST]
+    return {key: summary.get(key) for key in keys}
+
+
+def have_other_contents(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Return whether data sets of one name are known to differ in contents.
+
+    Digests of different encodings of the same frames differ, and are not compared.
+
+    Args:
+        first: entries from :func:`content_entries`.
+        second: the same of another evaluation; also empty.
+
+    >>> have_other_contents({"bins": 4, DIGEST: "a"}, {"bins": 4, DIGEST: "b"})
+    True
+    >>> have_other_contents({"bins": 4, DIGEST: "a"}, {"bins": 8, DIGEST: "b"})
+    False
+    """
+    differing = {key for key, value in first.items() if value != second.get(key)}
+    return differing == {DIGEST} and None not in (first[DIGEST], second.get(DIGEST))
+
+
 def frames_note(evaluations: Mapping[str, EvaluationSummary | None]) -> str:
     """Return the warnings of evaluations, and a warning if the runs have different test frames.
 
@@ -175,8 +201,8 @@ def _different_contents_note(summaries: Mapping[str, EvaluationSummary]) -> str:
     for task in _tasks(summaries.values()):
         names += _frame_keys(task).encodings
     names = list(dict.fromkeys(names))
-    table = pd.DataFrame([*summaries.values()], columns=[*names, "dataset_digest"])
-    digests = table.groupby(names, dropna=False)["dataset_digest"].nunique()
+    table = pd.DataFrame([*summaries.values()], columns=[*names, DIGEST])
+    digests = table.groupby(names, dropna=False)[DIGEST].nunique()
     if not (digests > 1).any():
         return ""
     return "Data sets of one name differ in contents (dataset_digest): so may the frames."
