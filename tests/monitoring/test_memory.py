@@ -10,6 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from vrtspike.analysis.diagnosis.memory_symptoms import full_memory
+from vrtspike.analysis.diagnosis.symptom import RunFacts
+from vrtspike.analysis.run_measurements import Memory, RunMeasurements
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.monitoring.memory import (
@@ -61,11 +64,11 @@ def test_full_memory_warns_with_the_keys_to_lower():
         record = {**measure_memory(CPU), "system_percent": percent, "gpu": gpu}
         return list(memory_warnings(record, DeblurringSettings()))
 
-    counts = [len(warnings(*at)) for at in ((89.0, 890), (90.0, 899), (89.9, 900))]
+    counts = [len(warnings(*at)) for at in ((90.0, 900), (90.1, 900), (90.0, 901))]
     assert counts == [0, 1, 1]
     system, gpu = warnings(93.0, 930)
     for warning, keys in (
-        (system, ("DATA.CACHE_SIZE_GB", "DATALOADER.TRAIN_WORKERS")),
+        (system, ("DATA.CACHE_SIZE_GB", "DATALOADER.TOTAL_WORKERS")),
         (gpu, ("TRAIN.OPTIM.TYPE", "DATA.CROP_SIZE")),
     ):
         assert "93 % full" in warning
@@ -75,15 +78,34 @@ def test_full_memory_warns_with_the_keys_to_lower():
 def test_a_task_without_a_cache_has_no_key_for_it():
     record = {**measure_memory(CPU), "system_percent": 95.0, "gpu": None}
     (warning,) = memory_warnings(record, RunSettings())
-    assert "in workers); lower DATALOADER.TRAIN_WORKERS before" in warning
+    assert "in workers); lower DATALOADER.TOTAL_WORKERS before" in warning
     for data in ({"CACHE_SIZE_GB": 0}, {"USE_RAM_CACHE": False}):
         (without_cache,) = memory_warnings(
             record, DeblurringSettings.model_validate({"DATA": data})
         )
         assert without_cache == warning
-    alone = RunSettings.model_validate({"DATALOADER": {"TRAIN_WORKERS": 0}})
-    (nothing_to_lower,) = memory_warnings(record, alone)
-    assert "in workers); end other programs before" in nothing_to_lower
+    for loader, advice in (
+        ({"TRAIN_WORKERS": 3}, "lower DATALOADER.TRAIN_WORKERS"),
+        ({"TRAIN_WORKERS": 0}, "end other programs"),
+        ({"TOTAL_WORKERS": 0}, "end other programs"),
+    ):
+        settings = RunSettings.model_validate({"DATALOADER": loader})
+        (warning,) = memory_warnings(record, settings)
+        assert f"in workers); {advice} before" in warning
+
+
+@pytest.mark.parametrize("percent", [89.9, 90.0, 90.1])
+@pytest.mark.parametrize("loader", [{}, {"TRAIN_WORKERS": 6}])
+def test_a_warning_and_a_finding_have_one_limit_and_one_key(percent, loader):
+    settings = DeblurringSettings.model_validate({"DATALOADER": loader})
+    record = {**measure_memory(CPU), "system_percent": percent, "gpu": None}
+    measurements = RunMeasurements(memory=Memory(system_percent=percent))
+    finding = full_memory.find(RunFacts(measurements, settings))
+    warnings = list(memory_warnings(record, settings))
+    assert len(warnings) == (finding is not None)
+    for warning in warnings:
+        (key,) = (key for key in finding.keys if key.endswith("_WORKERS"))
+        assert key in warning
 
 
 def test_categories_add_up_parameters_gradients_and_moments():

@@ -124,7 +124,7 @@ def test_a_warning_about_memory_names_the_key_of_the_cache(tmp_path, monkeypatch
     log.write_memory(1, CPU)
     log.close()
     shown = capsys.readouterr().out
-    assert "lower SST.CACHE_GB or DATALOADER.TRAIN_WORKERS before" in shown
+    assert "lower SST.CACHE_GB or DATALOADER.TOTAL_WORKERS before" in shown
 
 
 def test_weights_carry_the_fingerprint_of_their_run(log, tmp_path):

@@ -162,6 +162,18 @@ class DataloaderSettings(Section):
             raise ValueError(f"found {value!r}, expected auto, 'cpu*0.9' (a share) or a number")
         return value
 
+    @property
+    def workers_key(self) -> str:
+        """The key that sets the number of training workers."""
+        if self.TRAIN_WORKERS != "auto":
+            return "DATALOADER.TRAIN_WORKERS"
+        return "DATALOADER.TOTAL_WORKERS"
+
+    @property
+    def workers(self) -> int | str:
+        """The value of :attr:`workers_key`."""
+        return self.TOTAL_WORKERS if self.TRAIN_WORKERS == "auto" else self.TRAIN_WORKERS
+
 
 class LogSettings(Section):
     """Logs of a run; none of these changes a result unless early stopping watches it."""

@@ -14,12 +14,10 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from vrtspike.io.files import atomic_write_text, write_json
-from vrtspike.monitoring.process_memory import MEGABYTE, system_memory
+from vrtspike.monitoring.process_memory import HIGH_PERCENT, MEGABYTE, system_memory
 
 if TYPE_CHECKING:
     from vrtspike.config.run_schema import RunSettings
-
-HIGH_PERCENT = 90.0
 
 
 def measure_memory(device: torch.device) -> dict[str, Any]:
@@ -96,19 +94,19 @@ def memory_warnings(record: dict[str, Any], settings: RunSettings) -> Iterator[s
         settings: settings of the run, whose keys can save memory.
     """
     percent = record["system_percent"]
-    if percent >= HIGH_PERCENT:
+    if percent > HIGH_PERCENT:
         keys = []
         if settings.cache_gb > 0:
             keys.append(settings.cache_key)
-        if settings.DATALOADER.TRAIN_WORKERS != 0:
-            keys.append("DATALOADER.TRAIN_WORKERS")
+        if settings.DATALOADER.workers != 0:
+            keys.append(settings.DATALOADER.workers_key)
         advice = f"lower {' or '.join(keys)}" if keys else "end other programs"
         yield (
             f"system memory is {percent:.0f} % full (this run: {record['process_mb']} MB and "
             f"{record['children_mb']} MB in workers); {advice} before the system ends the run"
         )
     gpu = record["gpu"]
-    if gpu is not None and 100 * gpu["peak_mb"] >= HIGH_PERCENT * gpu["total_mb"]:
+    if gpu is not None and 100 * gpu["peak_mb"] > HIGH_PERCENT * gpu["total_mb"]:
         yield (
             f"GPU memory was {100 * gpu['peak_mb'] / gpu['total_mb']:.0f} % full at its peak; to "
             f"save memory: {'; '.join(settings.memory_saving_changes) or 'a GPU with more memory'}"

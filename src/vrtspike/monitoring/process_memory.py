@@ -20,6 +20,8 @@ from vrtspike.monitoring.nvml import gpu_memory
 from vrtspike.system.cpus import CGROUP_ROOT, cgroup_folders
 
 MEGABYTE = 2**20
+HIGH_PERCENT = 90
+"""Used percentage of memory above which a run is warned, and its logs have a finding."""
 RUN_OPTION = "--run-dir"
 """Option of training programs with the folder of the run.
 

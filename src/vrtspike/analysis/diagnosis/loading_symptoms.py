@@ -12,7 +12,6 @@ from vrtspike.analysis.diagnosis.symptom import (
     severity_of_gain,
     symptom,
 )
-from vrtspike.config.run_schema import DataloaderSettings
 
 MAX_WAIT_MS = 10
 MAX_WAIT_SHARE = 0.05
@@ -25,13 +24,6 @@ MEMORY_FOR_CACHE_PERCENT = 70.0
 """Largest use of system memory at which a larger cache is proposed."""
 CACHE_OF_MEMORY = 0.5
 """Largest proposed share of a machine's memory for a cache."""
-
-
-def workers_key(loader: DataloaderSettings) -> tuple[str, int | str]:
-    """Return the key that sets the number of workers, and its value."""
-    if loader.TRAIN_WORKERS != "auto":
-        return "DATALOADER.TRAIN_WORKERS", loader.TRAIN_WORKERS
-    return "DATALOADER.TOTAL_WORKERS", loader.TOTAL_WORKERS
 
 
 @symptom(
@@ -66,7 +58,7 @@ def _faster_data(run: RunFacts) -> Keys:
     """Return keys that make data loading faster and are not set yet."""
     loader = run.settings.DATALOADER
     keys: Keys = {}
-    key, workers = workers_key(loader)
+    key, workers = loader.workers_key, loader.workers
     if workers == "auto":
         keys[key] = "cpu*1.0"
     elif isinstance(workers, int):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from vrtspike.analysis.diagnosis.loading_symptoms import workers_key
 from vrtspike.analysis.diagnosis.symptom import Finding, Keys, RunFacts, symptom
 from vrtspike.config.run_schema import DataloaderSettings, RunSettings
+from vrtspike.monitoring.process_memory import HIGH_PERCENT
 
-MAX_SYSTEM_PERCENT = 90
 MAX_GROWTH_SHARE = 0.1
 MAX_GROWTH_MB = 500
 MAX_UNUSED_SHARE = 0.25
@@ -16,14 +15,14 @@ GPU_MEMORY_USABLE = 0.90
 @symptom(
     "system memory nearly full",
     measured="`system_percent` of the memory log, the largest",
-    reported=f"over {MAX_SYSTEM_PERCENT} %",
+    reported=f"over {HIGH_PERCENT} %",
     cause="the cache, loading workers with their queues, other programs",
 )
 def full_memory(run: RunFacts) -> Finding | None:
     """Find system memory that is nearly full."""
     used = run.measurements.memory.system_percent
     process_mb = run.measurements.memory.process_mb
-    if not used > MAX_SYSTEM_PERCENT:
+    if not used > HIGH_PERCENT:
         return None
     this_run = ""
     if process_mb > 0:
@@ -38,7 +37,7 @@ def full_memory(run: RunFacts) -> Finding | None:
         severity="error",
         weight=used / 100,
         evidence=(
-            f"{used:.0f} % of the system's memory in use at the peak (limit {MAX_SYSTEM_PERCENT} %)"
+            f"{used:.0f} % of the system's memory in use at the peak (limit {HIGH_PERCENT} %)"
             f"{this_run}"
         ),
         change="a smaller cache and fewer workers, before the system ends the run",
@@ -49,7 +48,7 @@ def full_memory(run: RunFacts) -> Finding | None:
 
 def _fewer_workers(loader: DataloaderSettings) -> Keys:
     """Return keys that reduce the number of workers and of prefetched batches."""
-    key, workers = workers_key(loader)
+    key, workers = loader.workers_key, loader.workers
     keys: Keys = {}
     if workers == "auto":
         keys[key] = "cpu*0.4"
