@@ -78,7 +78,7 @@ def _overrides_of_set(settings: WorkflowSettings) -> Document:
     Raises:
         ConfigError: if a key is given twice.
     """
-    pieces = settings.SET.split() if isinstance(settings.SET, str) else list(settings.SET)
+    pieces = settings.set_pieces
     overrides = parse_overrides(pieces, "SET")
     keys = [piece.partition("=")[0].strip() for piece in pieces]
     for key, count in Counter(keys).items():
