@@ -23,6 +23,12 @@ SELECTED ?= not endurance
 SET ?=
 # A file's tests run on one core; the longest files begin first (tests/conftest.py).
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+# Programs that write pages and pictures from the code, in seconds.
+WRITERS := scripts/config_reference.py scripts/advice_reference.py scripts/datasets_page.py \
+  docs/drawings/draw.py
+# Benchmarks that took hours; their tables on pages are compared with their stored results.
+TABLES := benchmarks/learning.py benchmarks/light_variants.py benchmarks/fine_tuning.py \
+  benchmarks/robustness.py benchmarks/spikes_alone.py
 
 .PHONY: help setup demo general quick lint types generated check pytest test core endurance compat on-lowest gpu docs site format lock clean
 
@@ -63,16 +69,9 @@ types: $(READY)  ## mypy
 	$(RUN) mypy
 
 generated: $(READY)  ## generated pages, figures and tables are those of the code
-	$(RUN) python scripts/config_reference.py --check
-	$(RUN) python scripts/advice_reference.py --check
-	$(RUN) python scripts/datasets_page.py --check
-	$(RUN) python docs/drawings/draw.py --check
+	@for program in $(WRITERS) $(TABLES); do \
+	  echo "$$program --check"; $(RUN) python $$program --check || exit 1; done
 	$(RUN) python benchmarks/presets.py --page
-	$(RUN) python benchmarks/learning.py --check
-	$(RUN) python benchmarks/light_variants.py --check
-	$(RUN) python benchmarks/fine_tuning.py --check
-	$(RUN) python benchmarks/robustness.py --check
-	$(RUN) python benchmarks/spikes_alone.py --check
 
 check: types lint generated  ## lint, types and generated; side by side with --jobs=2
 
@@ -108,10 +107,7 @@ format: $(READY)  ## format Python and Snakemake files, write the generated refe
 	$(RUN) ruff format .
 	$(RUN) ruff check --fix .
 	$(RUN) snakefmt workflow rules
-	$(RUN) python scripts/config_reference.py
-	$(RUN) python scripts/advice_reference.py
-	$(RUN) python scripts/datasets_page.py
-	$(RUN) python docs/drawings/draw.py
+	@for program in $(WRITERS); do echo "$$program"; $(RUN) python $$program || exit 1; done
 
 RESOLVE := uv pip compile --universal --python-version 3.11 --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links --quiet

@@ -6,6 +6,8 @@ makes, and its report.
 Uses functions/reports.smk and functions/trainings.smk.
 """
 
+from vrtspike.workflow.rule_values import one_of
+
 
 rule ablation:
     """Compare the presets in PRESETS with their variants: table and report."""

@@ -1,7 +1,7 @@
 """The configuration, and objects that several rule files use.
 
-Snakemake reads all files into one namespace. Every file may use names of this one; further files
-whose names it uses are listed at its top.
+Snakemake reads all files into one namespace. A name that a file neither defines nor imports is one
+of this file, or of a file in functions/ that is listed at its top.
 """
 
 import atexit
@@ -20,7 +20,7 @@ from vrtspike.runs.file_names import MEMORY_LOG, METRICS_LOG, TIMING_LOG
 from vrtspike.staleness import params as staleness_params
 from vrtspike.staleness.trainings import TrainingPlanner
 from vrtspike.system.home import CONFIG, require_project, use_home
-from vrtspike.workflow import job_resources, rule_values
+from vrtspike.workflow.job_resources import LocalDevices
 from vrtspike.workflow.project_version import version_messages
 from vrtspike.workflow.messages import ExitMessages
 from vrtspike.workflow.paths import WorkflowPaths
@@ -51,8 +51,10 @@ if SNAKEMAKE.is_main:
         lambda: EXIT_MESSAGES.add(*trigger_warnings(SNAKEMAKE.disabled_triggers))
     )
 
-RESULTS, PRESETS = WORKFLOW_CONFIG.settings.RESULTS, WORKFLOW_CONFIG.settings.PRESETS
-GPUS, NODES = WORKFLOW_CONFIG.settings.GPUS, WORKFLOW_CONFIG.settings.NODES
+RESULTS = WORKFLOW_CONFIG.settings.RESULTS
+PRESETS = WORKFLOW_CONFIG.settings.PRESETS
+GPUS = WORKFLOW_CONFIG.settings.GPUS
+NODES = WORKFLOW_CONFIG.settings.NODES
 LOGS = [METRICS_LOG, TIMING_LOG, MEMORY_LOG]
 
 # The objects that decide on jobs. Rules call them directly: their methods end Snakemake with a
@@ -67,10 +69,8 @@ TRAINING_PLANNER = EXIT_MESSAGES.guarded(
     )
 )
 DEVICES = EXIT_MESSAGES.guarded(
-    job_resources.LocalDevices(GPUS, SNAKEMAKE, lambda: len(usable_gpus()))
+    LocalDevices(GPUS, SNAKEMAKE, lambda: len(usable_gpus()))
 )
-job_memory = job_resources.job_memory
-shard_memory = job_resources.shard_memory
 
 # Params that change with code or settings, and inputs that force the rerun of damaged results.
 program = WORKFLOW_PATHS.program
@@ -82,8 +82,6 @@ setting_lines = partial(staleness_params.setting_lines, WORKFLOW_CONFIG)
 rerun_damaged = partial(
     staleness_params.rerun_damaged, Path(RESULTS), SNAKEMAKE.force_rerun
 )
-
-one_of = rule_values.one_of
 
 
 def ancient_files(paths):

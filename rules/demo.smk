@@ -5,7 +5,7 @@ Uses functions/reports.smk and functions/trainings.smk.
 
 from pathlib import Path
 
-from vrtspike.workflow.rule_values import reuse_options
+from vrtspike.workflow.rule_values import files_of, reuse_options
 
 
 rule demo:

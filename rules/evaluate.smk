@@ -5,6 +5,8 @@
 Uses functions/data.smk, functions/reports.smk and functions/trainings.smk.
 """
 
+from vrtspike.workflow.job_resources import job_memory
+
 
 rule evaluate:
     """Evaluate on the test split: metrics per frame and sequence, pictures, examples."""

@@ -8,6 +8,7 @@ from vrtspike.deblurring.planning.options import (
     inputs_version,
     simulation_options,
 )
+from vrtspike.workflow.job_resources import job_memory
 
 
 rule demo_data:

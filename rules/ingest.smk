@@ -3,7 +3,9 @@
 Uses functions/data.smk and functions/reports.smk.
 """
 
-from vrtspike.data.manifests import SURVEY
+from vrtspike.data.manifests import ACCEPTED, INGEST_SHARD, SURVEY
+from vrtspike.deblurring.planning.options import raw_folder_json
+from vrtspike.workflow.job_resources import shard_memory
 
 
 rule survey:
@@ -23,7 +25,7 @@ rule survey:
     localrule: True
     params:
         code=code_lines("survey.py"),
-        options=raw_folder_options,
+        options=lambda wildcards: raw_folder_json(data_source_of(wildcards)),
         splits=lambda wildcards: [
             data_source_of(wildcards).train_split,
             data_source_of(wildcards).test_split,
@@ -39,19 +41,26 @@ rule ingest:
     """Check the sequences of a shard completely; each gets a manifest, faults included."""
     input:
         survey="<results>/data/{dataset}/survey.json",
-        rerun_damaged=rerun_damaged_checks,
+        rerun_damaged=rerun_damaged(
+            "data/{dataset}/ingest/shards/{shard}.json",
+            INGEST_SHARD,
+            ["data/{dataset}/alignment.csv"],
+            lambda wildcards: DATA_PLAN.shard_damage(
+                wildcards.dataset, "ingest", wildcards.shard, INGEST_SHARD
+            ),
+        ),
     output:
         "<results>/data/{dataset}/ingest/shards/{shard}.json",
     log:
         "<logs>/ingest/{dataset}/{shard}.log",
     benchmark:
         "<benchmarks>/ingest/{dataset}/{shard}.tsv"
-    threads: shard_threads
+    threads: lambda wildcards: DATA_PLAN.shard_threads(wildcards.dataset, wildcards.shard)
     resources:
         mem_mb=shard_memory,
     params:
         code=code_lines("ingest.py"),
-        options=raw_folder_options,
+        options=lambda wildcards: raw_folder_json(data_source_of(wildcards)),
         folder=subpath(output[0], ancestor=2),
         versions=lambda wildcards: DATA_PLAN.raw_versions(
             wildcards.dataset, wildcards.shard
@@ -71,7 +80,7 @@ rule alignment:
             "data/{dataset}/alignment.csv",
             later_results=["data/{dataset}/k*/accepted.json"],
         ),
-        shards=ingest_shards,
+        shards=lambda wildcards: DATA_PLAN.shard_files(wildcards.dataset, "ingest"),
         survey="<results>/data/{dataset}/survey.json",
     output:
         table=in_report("data/{dataset}/alignment.csv", "Data", result="table"),
@@ -94,8 +103,12 @@ rule alignment:
 rule accept:
     """Accept the data set if no sequence has a fault; else list all faults, or exclude them."""
     input:
-        rerun_damaged=rerun_damaged_acceptance,
-        shards=ingest_shards,
+        rerun_damaged=rerun_damaged(
+            "data/{dataset}/k{bins}/accepted.json",
+            ACCEPTED,
+            ["data/{dataset}/k{bins}/dataset.json"],
+        ),
+        shards=lambda wildcards: DATA_PLAN.shard_files(wildcards.dataset, "ingest"),
         survey="<results>/data/{dataset}/survey.json",
         # Before the error, because it shows the faults.
         alignment="<results>/data/{dataset}/alignment.csv",
@@ -109,7 +122,9 @@ rule accept:
     localrule: True
     params:
         code=code_lines("accept.py"),
-        options=accept_options_json,
+        options=lambda wildcards: DATA_PLAN.accept_options(
+            wildcards.dataset, int(wildcards.bins)
+        ).model_dump_json(),
         folder=subpath(input.survey, parent=True),
     shell:
         # Accepted and excluded sequences are shown on the terminal, too.

@@ -3,6 +3,8 @@
 Uses functions/reports.smk and functions/trainings.smk.
 """
 
+from vrtspike.workflow.job_resources import job_memory
+
 
 rule reproduce_vrt:
     """Evaluate VRT's published weights, without spikes, under protocol vrt: expected 34.81 dB."""

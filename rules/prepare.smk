@@ -4,6 +4,8 @@ Uses functions/data.smk.
 """
 
 from vrtspike.staleness.params import data_damage, raw_file_lines
+from vrtspike.workflow.job_resources import job_memory
+from vrtspike.workflow.rule_values import one_of
 
 
 # A checkpoint, so that data with an unchanged digest do not cause new trainings.

@@ -3,6 +3,8 @@
 Uses functions/reports.smk and functions/trainings.smk.
 """
 
+from vrtspike.workflow.job_resources import job_memory
+
 RESULTS_OF_PRESETS = results_of(PRESETS)
 
 

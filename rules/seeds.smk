@@ -3,6 +3,8 @@
 Uses functions/reports.smk and functions/trainings.smk.
 """
 
+from vrtspike.workflow.rule_values import one_of
+
 
 rule seeds:
     """Compare the seeds of a preset: each training, mean and standard deviation, curves."""

@@ -15,7 +15,9 @@ checkpoint statistics:
             DATASET,
             ["data/{dataset}/k{bins}/shards/*.json", "data/{dataset}/k{bins}/*.zarr"],
         ),
-        shards=store_shards,
+        shards=lambda wildcards: DATA_PLAN.shard_files(
+            wildcards.dataset, f"k{wildcards.bins}"
+        ),
         accepted="<results>/data/{dataset}/k{bins}/accepted.json",
     output:
         "<results>/data/{dataset}/k{bins}/dataset.json",

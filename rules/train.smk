@@ -5,6 +5,8 @@
 Uses functions/data.smk and functions/trainings.smk.
 """
 
+from vrtspike.workflow.job_resources import job_memory
+
 
 rule train:
     """Train a preset, or continue its run; publish weights and logs at the end."""

@@ -1,7 +1,8 @@
 """Download of pretrained backbones for perceptual losses and LPIPS."""
 
-from vrtspike.workflow.job_resources import ALL_CORES
 from vrtspike.io.backbone_weights import PUBLISHED, SOURCE
+from vrtspike.workflow.job_resources import ALL_CORES
+from vrtspike.workflow.rule_values import one_of
 
 WEIGHT_FILES = sorted(PUBLISHED)
 WEIGHT_DIRS = sorted(

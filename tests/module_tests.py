@@ -74,7 +74,6 @@ TESTED_WITH = {
     "sst/test_reading.py": ["sst/netcdf"],
     "sst/test_store.py": ["sst/preparation"],
     "training/test_fit.py": ["training/run"],
-    "training/test_steps.py": ["training/learner"],
     "workflow/test_train_call.py": ["api/training"],
 }
 """Modules that are tested together with another one, by the file of their tests."""

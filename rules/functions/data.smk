@@ -1,11 +1,6 @@
 """Data sets: the manifest of a preset's data, and inputs and params of the rules before training."""
 
-from vrtspike.data.manifests import ACCEPTED, INGEST_SHARD, STORE_SHARD
-from vrtspike.deblurring.planning.options import (
-    inputs_version,
-    raw_folder_json,
-    simulated_sequence,
-)
+from vrtspike.deblurring.planning.options import inputs_version, simulated_sequence
 
 
 @user_errors()
@@ -35,60 +30,6 @@ def checked_data(wildcards):
 def data_source_of(wildcards):
     """The data set of a job."""
     return DATA_PLAN.data_source(wildcards.dataset)
-
-
-def raw_folder_options(wildcards):
-    """The folder of a job's raw files."""
-    return raw_folder_json(data_source_of(wildcards))
-
-
-def store_options_json(wildcards):
-    """The options of a job's stores."""
-    options = DATA_PLAN.store_options(wildcards.dataset, int(wildcards.bins))
-    return options.model_dump_json()
-
-
-def accept_options_json(wildcards):
-    """The options of the acceptance of a job's data set."""
-    options = DATA_PLAN.accept_options(wildcards.dataset, int(wildcards.bins))
-    return options.model_dump_json()
-
-
-def ingest_shards(wildcards):
-    """The results of all checks, by shard."""
-    return DATA_PLAN.shard_files(wildcards.dataset, "ingest")
-
-
-def store_shards(wildcards):
-    """The digests of all stores, by shard."""
-    return DATA_PLAN.shard_files(wildcards.dataset, f"k{wildcards.bins}")
-
-
-def shard_threads(wildcards):
-    """One process per sequence of a shard; Snakemake limits it to --cores."""
-    return DATA_PLAN.shard_threads(wildcards.dataset, wildcards.shard)
-
-
-rerun_damaged_checks = rerun_damaged(
-    "data/{dataset}/ingest/shards/{shard}.json",
-    INGEST_SHARD,
-    ["data/{dataset}/alignment.csv"],
-    lambda wildcards: DATA_PLAN.shard_damage(
-        wildcards.dataset, "ingest", wildcards.shard, INGEST_SHARD
-    ),
-)
-STORE_DEPENDENTS = ["data/{dataset}/k{bins}/dataset.json"]
-rerun_damaged_acceptance = rerun_damaged(
-    "data/{dataset}/k{bins}/accepted.json", ACCEPTED, STORE_DEPENDENTS
-)
-rerun_damaged_stores = rerun_damaged(
-    "data/{dataset}/k{bins}/shards/{shard}.json",
-    STORE_SHARD,
-    STORE_DEPENDENTS,
-    lambda wildcards: DATA_PLAN.shard_damage(
-        wildcards.dataset, f"k{wildcards.bins}", wildcards.shard, STORE_SHARD
-    ),
-)
 
 
 @user_errors()

@@ -5,14 +5,18 @@ Uses functions/trainings.smk.
 
 from pathlib import Path
 
-from vrtspike.workflow import rule_values
-from vrtspike.workflow.rule_values import benchmark_files, nested_call, report_item
+from vrtspike.workflow.rule_values import (
+    DEMOS,
+    benchmark_files,
+    files_of,
+    nested_call,
+    report_item,
+)
 
 CAPTIONS = WORKFLOW_PATHS.captions
 PERFORMANCE_TABLES = [
     f"{name}.csv" for name in ("findings", "timing", "throughput", "memory")
 ]
-DEMOS = rule_values.DEMOS
 
 
 def in_report(file, category, caption=None, **labels):

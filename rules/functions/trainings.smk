@@ -6,8 +6,7 @@ Uses functions/data.smk.
 from pathlib import Path
 
 from vrtspike.analysis.evaluation_files import summary_damage
-from vrtspike.workflow import rule_values
-from vrtspike.workflow.rule_values import evaluation_overrides
+from vrtspike.workflow.rule_values import PresetInputs, evaluation_overrides
 from vrtspike.workflow.start_checks import begin_run
 
 # The preset `reproduce` without its spikes is VRT itself.
@@ -90,8 +89,7 @@ def ablated_presets(wildcards):
     return WORKFLOW_CONFIG.ablation_trainings([*wildcards] or PRESETS)
 
 
-files_of = rule_values.files_of
-PRESET_INPUTS = rule_values.PresetInputs(manifest_of_preset)
+PRESET_INPUTS = PresetInputs(manifest_of_preset)
 
 
 def parent_folders(files):

@@ -118,6 +118,8 @@ class Executor(SlurmExecutor):
     def _is_active(self, job: SubmittedJobInfo, answer: _Answer | None) -> bool:
         """Report a job that has ended or was queued again; returns whether it has not ended."""
         job_id = str(job.external_jobid)
+        if answer is not None:
+            self._unlisted.pop(job_id, None)
         state, restarts = answer or _Answer(self._state_by_results(job))
         # A job may run again before its state is queried.
         if restarts > self._restarts.get(job_id, 0):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,23 @@ def test_a_job_that_has_been_missing_for_long_has_failed(site, monkeypatch):
     assert job_state(job) == "running"
     monkeypatch.setattr(batch_systems, "LOST_S", 0.0)
     assert job_state(job) == "failed"
+
+
+def test_a_job_that_is_submitted_again_is_missing_since_then_alone(site, monkeypatch):
+    """Its first attempt was lost; both times are of this machine's clock, not of the files'."""
+    job = site.run("[ -e begun ] || touch begun $VRTSPIKE_JOB_AGAIN; sleep 1000\n")
+    folder = site.folder / ".snakemake/batch" / job.split(":")[2]
+    wait_until((folder / "again").exists)
+    cancel_jobs([job])
+    wait_until(lambda: job_state(job) == "running" and (folder / "gone").exists())
+    later = time.time() + 2 * batch_systems.LOST_S
+    monkeypatch.setattr(batch_systems.time, "time", lambda: later)
+    assert job_state(job) == "running"
+    assert (folder / "number").exists()
+    cancel_jobs([job])
+    wait_until(lambda: job_state(job) == "failed" or (folder / "gone").exists())
+    assert folder.exists()
+    assert job_state(job) == "running"
 
 
 def test_a_job_of_grid_engine_in_error_state_is_not_running():

@@ -9,10 +9,11 @@ import os
 import re
 import subprocess
 import tomllib
+from types import SimpleNamespace
 
 import pytest
 
-from snakemake_executor_plugin_slurm_vrtspike import LOWEST_VERSION, PLUGIN_NAME
+from snakemake_executor_plugin_slurm_vrtspike import LOWEST_VERSION, PLUGIN_NAME, executor
 from tests.helpers.concurrency import run_python
 
 PLUGIN = """
@@ -58,3 +59,20 @@ def test_the_lowest_version_is_that_of_the_package(repository):
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     (wanted,) = project["optional-dependencies"]["slurm"]
     assert wanted == f"{PLUGIN_NAME}>={LOWEST_VERSION}"
+
+
+def test_a_job_that_slurm_lists_again_is_unknown_only_since_then(monkeypatch):
+    """A controller that has just begun again may not list all jobs yet."""
+    slurm = object.__new__(executor.Executor)  # the constructor starts a thread that asks Slurm
+    slurm._restarts, slurm._unlisted, slurm._results = {}, {}, {1: {}}
+    slurm.workflow = SimpleNamespace(execution_settings=SimpleNamespace(latency_wait=5))
+    job = SimpleNamespace(external_jobid="12", job=SimpleNamespace(jobid=1, output=["absent"]))
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(executor.time, "monotonic", lambda: clock.now)
+    states = []
+    for now, answer in ((0.0, None), (50.0, executor._Answer("RUNNING")), (100.0, None)):
+        clock.now = now
+        states.append(slurm._is_active(job, answer))
+    assert states == [True, True, True]
+    clock.now = 200.0
+    assert slurm._state_by_results(job) == "LOST"

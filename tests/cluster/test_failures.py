@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrtspike.cluster.failures import FAILURE_REASONS, explain_failure
+from vrtspike.cluster.failures import FAILURE_REASONS, NEAR_END, QUEUED_AGAIN, explain_failure
 
 # As Slurm 22.05 writes it into the log of a job, without cgroups and with them.
 KILLED = "slurmstepd-n0: error: StepId=2.0 exceeded memory limit (622780416 > 524288000), being"
@@ -35,3 +35,10 @@ def test_the_log_of_a_failed_job_explains_it(line, reason):
     assert reason in explain_failure("FAILED", f"step 7\n{line}\nmore\n")
     # The state that Slurm reports takes precedence.
     assert explain_failure("NODE_FAIL", line) == "its node failed"
+
+
+def test_the_last_attempt_explains_a_job_that_was_queued_again():
+    """Slurm appends to its log where the site has set JobFileAppend."""
+    log = f"{NEAR_END}: asking training to stop\n{QUEUED_AGAIN}, where training continues\n"
+    killed = "Command 'x' died with <Signals.SIGKILL: 9>.\n"
+    assert explain_failure("FAILED", log + killed) == explain_failure("FAILED", killed)

@@ -116,6 +116,10 @@ def test_keys_of_a_parent_without_a_root_are_kept(folder):
         ("DEMO: {ROOT: d$X}\n", r"over.yaml:1: DEMO.ROOT: found 'd\$X'; variables are not exp"),
         ("PRESETS:\n", r"over.yaml:1: PRESETS: found None; expected a list, such as \[a, b\]\n"),
         ("SET: TRAIN.EPOCHS\n", r"expected KEY=value"),
+        (
+            "SET: TEST.METRICS=[psnr, ssim]\n",
+            r"SET: found 'ssim\]' in .*if a value contains",
+        ),
         ("SET: {a: 1}\n", r"\Aover.yaml:1: SET: found {'a': 1}; .* string\n.* a list"),
         ("SET: TEST.METRICS=psnr\n", r"SET: TEST.METRICS: found 'psnr'; expected a list, such as"),
         ("SET: BASE=plain\n", r"SET: BASE: found 'plain'; input should be None"),
@@ -228,10 +232,10 @@ def test_files_of_evaluations_and_of_raw_data_are_those_of_the_task(folder):
     (folder / "downloaded").mkdir()
     (folder / "downloaded/a.nc").touch()
     assert workflow.raw_files("sea") == [Path("downloaded/a.nc")]
-    workflow = load_workflow_config(
-        ["config.yaml"], {"SET": "TEST.METRICS=[psnr,lpips] WEIGHTS.DIR=w"}
-    )
-    assert workflow.evaluation_weights("plain") == [Path("w/alexnet-owt-7be5be79.pth")]
+    text, listed = "TEST.METRICS=[psnr,lpips] WEIGHTS.DIR=w", ["TEST.METRICS=[psnr, lpips]"]
+    for pieces in (text, [*listed, "WEIGHTS.DIR=w"]):
+        workflow = load_workflow_config(["config.yaml"], {"SET": pieces})
+        assert workflow.evaluation_weights("plain") == [Path("w/alexnet-owt-7be5be79.pth")]
 
 
 def test_older_names_of_the_data_are_read(folder):

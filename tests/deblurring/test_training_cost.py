@@ -123,9 +123,13 @@ def test_both_readmes_name_the_same_presets_and_cards():
         assert card == chinese[name] or not card.endswith("GB")
 
 
-def test_checkpoints_hold_weights_and_two_moments():
-    cost = training_cost("baseline", preset("baseline"), gpus=1, **GOPRO)
-    copy = 3 * 4 * counted_costs()["presets"]["baseline"]["parameters"] / 2**30
+@pytest.mark.parametrize(
+    ("overrides", "bytes_each"),
+    [([], 12), (["TRAIN.OPTIM.TYPE=adamw8bit"], 6), (["TRAIN.EMA=0.999"], 16)],
+)
+def test_checkpoints_hold_weights_two_moments_and_the_moving_average(overrides, bytes_each):
+    cost = training_cost("baseline", preset("baseline", *overrides), gpus=1, **GOPRO)
+    copy = bytes_each * counted_costs()["presets"]["baseline"]["parameters"] / 2**30
     assert cost.checkpoint_gib(3) == pytest.approx(4 * copy)
 
 

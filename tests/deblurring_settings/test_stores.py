@@ -34,3 +34,12 @@ def test_datasets_of_different_stores_have_different_names():
         for data in ({}, {"NUM_VOXEL_BINS": 8}, DATA)
     ]
     assert names == ["walk", "walk", "walk-context4"]
+
+
+def test_datasets_of_folders_in_any_script_have_different_names():
+    names = [
+        DeblurringSettings.model_validate({"DATA": {"ROOT": f"d/{folder}"}}).dataset_name
+        for folder in ("数据一", "数据二", "walk一", "walk-1 b", "...")
+    ]
+    assert names[:3] == ["data_03ee20", "data_e736e1", "walk_a6a6e9"]
+    assert names[3:] == ["walk_1_b", "data"]

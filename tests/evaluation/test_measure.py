@@ -121,11 +121,11 @@ def test_the_model_alone_is_timed_under_the_first_protocol(clock):
     settings = DeblurringSettings.model_validate(
         {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
     )
-    metric_functions = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
+    functions_by_protocol = {PROTOCOLS[name]: {PSNR: score} for name in ("own", "vrt")}
     watch = Stopwatch(torch.device("cpu"))
     references = (FrameReferences(sharp(n), sharp(n)) for n in range(4))
     frames = list(
-        measured_frames("a", source, references, compute, metric_functions, settings, watch)
+        measured_frames("a", source, references, compute, functions_by_protocol, settings, watch)
     )
     assert len(frames) == 4
     # Windows of two frames under the first protocol, all four at once under the other.
@@ -149,10 +149,10 @@ def test_spikes_are_read_for_the_model_alone():
     settings = DeblurringSettings.model_validate(
         {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
     )
-    metric_functions = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
+    functions_by_protocol = {PROTOCOLS["own"]: {PSNR: PSNR.load(None, None)}}
     sharp = 255 - blur
     references = map(FrameReferences, blur, sharp)
-    frames = measured_frames("a", source, references, compute, metric_functions, settings)
+    frames = measured_frames("a", source, references, compute, functions_by_protocol, settings)
     for number, (rows, pictures) in enumerate(frames):
         np.testing.assert_array_equal(pictures["blurry"], blur[number])
         np.testing.assert_array_equal(pictures["sharp"], sharp[number])
@@ -180,8 +180,8 @@ def test_frames_are_measured_in_order_in_threads_that_end():
     settings = DeblurringSettings.model_validate(
         {"DATA": {"CLIP_LEN": 2}, "TEST": {"NUM_WORKERS": 0}}
     )
-    metric_functions = {PROTOCOLS["own"]: {CHANGE: level}}
-    frames = measured_frames("a", source, references, compute, metric_functions, settings)
+    functions_by_protocol = {PROTOCOLS["own"]: {CHANGE: level}}
+    frames = measured_frames("a", source, references, compute, functions_by_protocol, settings)
     rows = [rows[0] for rows, _ in frames]
     assert [row["frame"] for row in rows] == ["a", "b", "c", "d"]
     # Of the restored frames 0 to 3, each with the one before it.

@@ -58,12 +58,18 @@ def test_a_row_of_the_leaderboard_has_address_protocol_and_origin():
 
 
 @pytest.mark.parametrize(
-    ("psnr", "within"), [(34.795, True), (34.825, True), (34.785, False), (34.84, False)]
+    ("psnr", "text"),
+    [
+        (34.79, "-0.020 dB is within 0.02 dB"),
+        (34.83, "+0.020 dB is within 0.02 dB"),
+        (34.789, "-0.021 dB is beyond 0.02 dB"),
+        (34.834, "+0.024 dB is beyond 0.02 dB"),
+    ],
 )
-def test_the_limit_of_a_reproduction(psnr, within):
+def test_the_tolerance_of_a_reproduction(psnr, text):
     expected = PaperResult(34.81, 11, 1111, 0.02)
-    assert expected.is_reproduced_by(psnr) is within
-    assert ("within the limit of 0.02 dB" in expected.comparison_text(psnr)) is within
+    assert expected.is_reproduced_by(psnr) is ("within" in text)
+    assert expected.comparison_text(psnr).endswith(f": the difference of {text}")
 
 
 @pytest.mark.parametrize("path", [None, "weights/absent.pth"])

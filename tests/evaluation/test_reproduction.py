@@ -71,12 +71,12 @@ def test_the_psnr_is_that_of_the_published_model_over_all_frames(
         psnr += [decibels(*pair) for pair in zip(restored, sharp, strict=True)]
     mean = float(np.mean(psnr))
     message = reproduce(settings, tmp_path, PaperResult(round(mean, 2), 2, 10))
-    assert message.startswith(f"{mean:.2f} dB expected, found {mean:.2f} dB, difference ")
-    assert message.endswith("within the limit of 0.02 dB")
+    assert message.startswith(f"found {mean:.3f} dB, expected {mean:.2f} dB: the difference of ")
+    assert message.endswith("dB is within 0.02 dB")
     table = pd.read_csv(tmp_path / "frames.csv")
     assert table["psnr"].tolist() == pytest.approx(psnr, abs=1e-2)
     assert table["sequence"].tolist() == ["b"] * 5 + ["c"] * 5
-    with pytest.raises(RunError, match=r"difference \+0\.03 dB: beyond the limit"):
+    with pytest.raises(RunError, match=r"difference of \+0\.030 dB is beyond 0\.02 dB"):
         reproduce(settings, tmp_path, PaperResult(mean - 0.03, 2, 10))
 
 

@@ -2,7 +2,7 @@
 
 ``FAKE_GPUS`` names a JSON list of GPUs; where it is missing there is no driver. A GPU has
 ``uuid``, ``total`` and ``used`` (GiB), and may have ``processes`` (numbers), ``parts`` (GPUs) and
-``divided``.
+``divided``. One with ``lost`` does not answer; one without ``total`` has no memory of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ GIB = 2**30
 
 
 class NVMLError(Exception):
+    pass
+
+
+class NVMLError_NotSupported(NVMLError):
     pass
 
 
@@ -44,7 +48,10 @@ def nvmlDeviceGetCount():
 
 
 def nvmlDeviceGetHandleByIndex(index):
-    return _gpus()[index]
+    gpu = _gpus()[index]
+    if gpu.get("lost"):
+        raise NVMLError("GPU is lost")
+    return gpu
 
 
 def nvmlDeviceGetUUID(handle):
@@ -56,6 +63,8 @@ def nvmlDeviceGetName(handle):
 
 
 def nvmlDeviceGetMemoryInfo(handle):
+    if "total" not in handle:
+        raise NVMLError_NotSupported("Not Supported")
     total, used = (int(handle[key] * GIB) for key in ("total", "used"))
     return SimpleNamespace(total=total, free=total - used, used=used)
 

@@ -105,6 +105,32 @@ def test_a_damaged_jpeg_is_refused_by_name(tmp_path, quality, part):
         read_rgb(tmp_path / "a.jpg")
 
 
+_PROGRESSIVE = (cv2.IMWRITE_JPEG_PROGRESSIVE, 1)
+_RESTARTS = (cv2.IMWRITE_JPEG_RST_INTERVAL, 1)
+
+
+@pytest.mark.parametrize("side", [1, 8, 17, 64])
+@pytest.mark.parametrize("is_grey", [False, True], ids=["colour", "grey"])
+@pytest.mark.parametrize(
+    "options",
+    [(), _PROGRESSIVE, _RESTARTS, (*_PROGRESSIVE, *_RESTARTS), (cv2.IMWRITE_JPEG_OPTIMIZE, 1)],
+    ids=["baseline", "progressive", "restarts", "progressive restarts", "optimized"],
+)
+@pytest.mark.parametrize("colour", ["black", "red", "white", "noise"])
+def test_a_jpeg_is_refused_only_if_it_is_cut(tmp_path, colour, options, is_grey, side):
+    """The last scans of a uniform progressive picture are nearly empty."""
+    uniform = {"black": (0, 0, 0), "red": (0, 0, 255), "white": (255, 255, 255)}
+    noise = np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    picture = noise if colour == "noise" else np.full_like(noise, uniform[colour])
+    stored = cv2.imencode(".jpg", picture[:, :, 0] if is_grey else picture, options)[1].tobytes()
+    (tmp_path / "whole.jpg").write_bytes(stored)
+    assert read_gray(tmp_path / "whole.jpg").shape == (side, side)
+    for kept in (-2, -3, -20, len(stored) // 2, 20, 3):
+        (tmp_path / "cut.jpg").write_bytes(stored[:kept])
+        with pytest.raises(DataError, match=r"cut\.jpg: a damaged JPEG file, shown in part"):
+            read_gray(tmp_path / "cut.jpg")
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -115,7 +141,7 @@ def test_a_damaged_jpeg_is_refused_by_name(tmp_path, quality, part):
     ],
 )
 def test_every_kind_of_jpeg_is_read(tmp_path, options):
-    appended = b"what a camera appends", jpeg(photograph())
+    appended = b"what a camera appends\xff\xda\xff\xd9", jpeg(photograph())
     (tmp_path / "a.jpg").write_bytes(jpeg(photograph(), *options) + b"".join(appended))
     error = read_rgb(tmp_path / "a.jpg").astype(int) - photograph()
     assert np.abs(error).mean() < 3

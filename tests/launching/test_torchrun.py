@@ -24,11 +24,11 @@ TRAINING = """
 import json, sys
 from pathlib import Path
 import psutil, torch
-from vrtspike.training.distributed import AllReduce, join_process_group, replicate
+from vrtspike.training.distributed import Replica, join_process_group
 
 folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
 with join_process_group("cpu") as ranks:
-    replica = replicate(torch.nn.Linear(1, 1, bias=False), ranks, AllReduce())
+    replica = Replica(torch.nn.Linear(1, 1, bias=False), ranks).module
     replica(torch.full((1, 1), ranks.rank + 1.0)).sum().backward()
     torchrun = psutil.Process().parent()
     ranks.barrier()
@@ -53,6 +53,9 @@ with join_process_group("cpu") as ranks:
         # More than there are would fight for them.
         ("1024", 3, "4"),
         ("", 1, "12"),
+        # A list: threads by depth of nested parallel regions.
+        ("4,2", 2, "2"),
+        ("many", 1, "12"),
     ],
 )
 def test_threads_are_divided_among_the_processes(monkeypatch, threads, ranks, expected):

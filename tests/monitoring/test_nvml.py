@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from vrtspike.monitoring.nvml import Gpu, driver_version, gpu_memory, installed_gpus
 
 GIB = 2**30
@@ -24,6 +26,17 @@ def test_gpus_with_their_memory(install_gpus):
     assert first == Gpu("GPU-a", 0, "A", 40 * GIB, int(38.5 * GIB))
     assert (second.uuid, second.index, second.free) == ("GPU-b", 1, 24 * GIB)
     assert driver_version() == "570.1"
+
+
+def test_a_gpu_that_does_not_answer_is_left_out_with_a_warning(install_gpus):
+    install_gpus({"lost": True}, {"uuid": "GPU-b", "total": 24, "used": 0, "name": "B"})
+    with pytest.warns(UserWarning, match=r"GPU 0 is left out: .*GPU is lost; see nvidia-smi"):
+        assert installed_gpus() == [Gpu("GPU-b", 1, "B", 24 * GIB, 24 * GIB)]
+
+
+def test_a_gpu_that_shares_the_memory_of_the_machine_has_no_size(install_gpus):
+    install_gpus({"uuid": "GPU-a", "name": "GB10"})
+    assert installed_gpus() == [Gpu("GPU-a", 0, "GB10")]
 
 
 def test_a_divided_gpu_is_listed_by_its_instances(install_gpus):

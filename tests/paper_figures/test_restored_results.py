@@ -73,6 +73,12 @@ def test_two_results_of_one_name_and_sequence_need_labels(restored, restorer, tm
         read_results([tmp_path], restorer)
 
 
+@pytest.mark.parametrize("label", ["blurry", "sharp", "number"])
+def test_a_name_that_figures_give_to_something_else_is_refused(restored, restorer, label):
+    with pytest.raises(ConfigError, match=rf"{restored['b']}: called {label}, .*with --labels"):
+        read_results([restored["b"]], restorer, labels=[label])
+
+
 def test_what_is_not_there_is_named(restored, small_run, tmp_path):
     folder = tmp_path / "copied"
     shutil.copytree(restored["b"], folder)

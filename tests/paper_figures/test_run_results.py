@@ -94,6 +94,18 @@ def test_the_time_of_a_whole_evaluation_is_not_the_models(evaluated, restorer, t
     assert read_run_result(tmp_path / "copied/train/one", restorer).cost.seconds is None
 
 
+def test_only_the_main_protocol_was_timed(evaluated, restorer, tmp_path):
+    shutil.copytree(evaluated, tmp_path / "copied")
+    path = tmp_path / "copied/evaluate/one/summary.json"
+    summary = read_summary(path)
+    assert summary["model_seconds_per_frame"] > 0
+    other = {"protocol": "vrt", "metrics": summary["metrics"]}
+    write_summary(path, summary | {"other_protocols": {"vrt": other}})
+    cost = read_run_result(tmp_path / "copied/train/one", restorer, "vrt").cost
+    assert (cost.psnr, cost.protocol) == (summary["metrics"]["psnr"]["restored"], "vrt")
+    assert cost.seconds is None
+
+
 def test_a_protocol_that_was_not_measured_is_refused(evaluated, restorer):
     with pytest.raises(ConfigError, match=r"--protocol vrt: .*evaluate/one has the protocols own"):
         read_run_result(evaluated / "train/one", restorer, "vrt")

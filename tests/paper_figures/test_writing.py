@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +37,27 @@ def test_every_figure_is_written_with_truetype_fonts(scene, write):
         assert width in (3.3, 6.9)
         assert len(table(folder, name))
     assert sorted({path.suffix for path in folder.iterdir()}) == [".csv", ".pdf", ".png"]
+
+
+def test_a_name_with_dollars_is_no_formula(scene, write):
+    cost = Cost(30.0, 2e6, 0.5, "cpu", "made", "own")
+    folder, _ = write([scene.result(r"$\no_formula$", scene.sharp + np.uint8(3), cost=cost)])
+    assert (folder / "crops.png").is_file()
+    assert (folder / "quality_over_cost.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("font", "other", "character"),
+    [("sans", "STIXGeneral", "\u20dd"), ("serif", "DejaVu Sans", "☃")],
+)
+def test_characters_that_the_font_lacks_are_those_of_a_chinese_font(
+    scene, write, monkeypatch, font, other, character
+):
+    """Stand-ins for a Chinese font, which not every machine has."""
+    monkeypatch.setattr("vrtspike.plotting.drawing._CHINESE", ("not installed", other))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Glyph")
+        write([scene.result(character, scene.sharp + np.uint8(3))], names=["xt"], font=font)
 
 
 def test_crops_are_chosen_where_models_differ_most(scene, models, write):
@@ -98,6 +120,26 @@ def test_psnr_over_frames_has_a_column_for_each_model(scene, models, write):
     assert rows["bad"][4] == pytest.approx(10 * np.log10(255**2 / bad), abs=1e-3)
     folder, _ = write(models, names=["psnr_over_frames"], sequences=["b"])
     assert set(table(folder, "psnr_over_frames")["sequence"]) == {"b"}
+
+
+def test_frames_keep_their_numbers_where_a_model_lacks_others(models, write):
+    first, second = models
+    part = replace(second, frame_psnr=second.frame_psnr.drop(index=[0, 4]))
+    for results in ([first, part], [part, first]):
+        folder, _ = write(results, names=["psnr_over_frames"])
+        rows = table(folder, "psnr_over_frames")
+        assert rows["frame"].tolist() == ["000002", "000003", "000001", "000003"]
+        assert rows["number"].tolist() == [2, 3, 1, 3]
+        assert rows[["good", "bad"]].notna().all(axis=None)
+
+
+def test_a_model_without_a_finite_psnr_has_an_empty_column(models, write):
+    equal = replace(models[1], frame_psnr=models[1].frame_psnr.assign(psnr=np.nan))
+    folder, _ = write([models[0], equal], names=["psnr_over_frames"])
+    rows = table(folder, "psnr_over_frames")
+    assert rows.columns.tolist()[-2:] == ["good", "bad"]
+    assert rows["bad"].isna().all()
+    assert rows["good"].notna().all()
 
 
 def test_gain_over_motion_has_medians_over_bins(scene, write):
@@ -206,6 +248,14 @@ def test_wrong_sequences_and_rows_are_refused(models, write):
         write(models, row=("a", 60))
     with pytest.raises(ConfigError, match="--row c:1: no sequence 'c'"):
         write(models, row=("c", 1))
+
+
+def test_a_row_needs_a_frame_of_all_results(scene, models, write):
+    clip = scene.clip("a", scene.sharp)
+    clip.frames = []
+    other = replace(models[1], clips={"a": clip})
+    with pytest.raises(ConfigError, match=r"--row a:17: there is no frame .* of all results"):
+        write([models[0], other], names=["xt"], row=("a", 17))
 
 
 def test_results_of_different_frames_do_not_compare(scene, models, write):

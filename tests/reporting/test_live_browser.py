@@ -84,3 +84,15 @@ def test_a_page_before_the_first_step_fills_itself_and_says_when_the_command_end
             assert page.locator("text=No training step was logged.").is_hidden()
         page.wait_for_selector("text=The command has ended")
         assert page.locator(".scatterlayer .trace").count() > 0
+
+
+def test_a_request_without_an_answer_is_repeated(tmp_path):
+    folder = make_live_run(tmp_path / "run")
+    with serving(LiveRun(folder)) as server, chromium() as browser:
+        page = opened(browser)
+        page.goto(server.address)
+        page.route("**/snapshot.json", lambda route: route.abort(), times=1)
+        page.wait_for_selector("text=No answer, trying again.")
+        append_step(folder, 11)
+        page.wait_for_function("() => document.title.includes('step 11 of 100')")
+        assert page.text_content("#connection") == ""

@@ -188,6 +188,7 @@ def measured(blurry, restored, metric="psnr"):
 NONE = {"psnr": {"blurry": None, "restored": None, "gain": None, "reason": "equal"}}
 UNMEASURED_INPUT = {"psnr": {"blurry": None, "restored": 40.0, "gain": 10.0}}
 BETTER = measured(30.0, 40.0)
+NO_TEST = "not a test: 1 of 2 test sequences"
 
 
 @pytest.mark.parametrize(
@@ -204,6 +205,12 @@ BETTER = measured(30.0, 40.0)
             "a",
             "Preset a takes 15 frames",
             ("95 % interval of the gain, over sequences: +4.00 to +4.00 dB",),
+        ),
+        (
+            {"a": {"mean_over": "frames"}},
+            "a",
+            START,
+            ("PSNR, mean over the frames (6) of split test",),
         ),
         ({"a": measured(30.0, 28.0)}, "a", f"a loss of 2.00 dB{COMMIT}.", FACTS),
         # A gain that rounds to zero is no gain.
@@ -281,6 +288,27 @@ BETTER = measured(30.0, 40.0)
                 "not a test: 1 of 2",
                 "PSNR, mean over the sequences (1) of split test",
             ),
+        ),
+        # Values that are no test of a model do not make it the best, and choose no test frames.
+        (
+            {
+                "chosen": {**BETTER, "data": "reds", "warnings": ["chosen on the test split: ..."]},
+                "a": {},
+                "trained": {**BETTER, "warnings": [NO_TEST]},
+                "split": {**BETTER, "split": "val"},
+            },
+            "a",
+            START,
+            (
+                "not compared, of other test frames or metrics: split",
+                "not counted, no test of the model: chosen, trained",
+            ),
+        ),
+        (
+            {"a": {"warnings": [NO_TEST]}, "b": {**BETTER, "warnings": [NO_TEST]}},
+            "b",
+            "Preset b, best of 2,",
+            (NO_TEST,),
         ),
         ({"a": {"evaluated": False}}, "", f"{UNMEASURED}a{COMMIT}.", (NOT_EVALUATED,)),
         (

@@ -12,6 +12,8 @@ import pytest
 from tests.reporting.browser import place
 from tests.reporting.results import make_evaluation, make_run
 from tests.reporting.shown_page import NEEDS_CHROMIUM, texts, wait_for_plots, written
+from vrtspike.reporting.offline_page import asset
+from vrtspike.reporting.page import SCRIPTS
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -41,6 +43,26 @@ def test_curves_obey_their_switches(page):
     assert curves.evaluate("plot => plot.data[1].y[1]") == pytest.approx(0.56 / 0.96)
     page.select_option("#training .charts select", "learning rate")
     wait("plot.data[0].y[0] === 0.001")
+
+
+def test_charts_come_back_after_all_runs_were_switched_off(page):
+    wait_for_plots(page)
+    drawn = page.locator(".plot[data-drawn]").count()
+    boxes = page.locator("#training [role=group] input").all()
+    for box in boxes:
+        box.uncheck()
+    # The two on the data show no runs.
+    page.wait_for_function("() => document.querySelectorAll('.plot[data-drawn]').length === 2")
+    assert texts(page, ".plot .absent") == ["No run is switched on."] * (drawn - 2)
+    assert page.locator(".plot:has(.absent) .plot-container").count() == 0
+    boxes[1].check()
+    page.wait_for_function(
+        f"() => document.querySelectorAll('.plot[data-drawn]').length === {drawn}"
+    )
+    assert page.locator(".plot .absent").count() == 0
+    lines = page.locator("#training .plot").first.locator(".scatterlayer .trace")
+    assert lines.count() == 2
+    assert lines.first.bounding_box()["width"] > 100
 
 
 def test_every_chart_is_drawn_shows_values_under_the_pointer_and_sends_nothing(page):
@@ -146,6 +168,21 @@ def test_the_plot_of_frames_has_a_legend_and_follows_the_metric(page):
     )
     points = chart.locator(".plot").evaluate("plot => plot.data.map(t => [t.x[0], t.y[0]])")
     assert points == [[0.5, 0.5], [0.5, 0.25], [0.5, 0.25]]
+
+
+def test_the_frames_of_any_number_of_runs_have_a_line(page):
+    """A call takes no more arguments than its stack holds; so many points are not drawn here."""
+    scripts = "\n".join(asset(name) for name in SCRIPTS if name != "page.js")
+    ends = page.evaluate(
+        f"""() => {{
+            {scripts}
+            const {{ evaluation }} = report.runs[0];
+            evaluation.frame_rows = Array(200_000).fill(evaluation.frame_rows[0]);
+            return frameChart(() => evaluation.metrics[0])().traces[0].x;
+        }}"""
+    )
+    # The first frame of one run, and the largest value of the other.
+    assert ends == [16, 23]
 
 
 def test_many_runs_have_switches_instead_of_legends_and_fold_their_parts(show, tmp_path):

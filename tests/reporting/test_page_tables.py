@@ -108,14 +108,16 @@ def test_runs_of_other_frames_and_metrics_are_not_mixed_up(show, tmp_path):
 
 
 def test_metrics_of_two_protocols_do_not_stand_in_one_table(show, tmp_path):
-    for name, protocol in (("a", "own"), ("b", "vrt")):
+    for name, protocol, unit in (("a", "own", "sequences"), ("b", "vrt", "frames")):
         make_run(tmp_path, name)
-        folder = make_evaluation(tmp_path, name, ("one",), protocol=protocol)
+        folder = make_evaluation(tmp_path, name, ("one",), protocol=protocol, mean_over=unit)
         for table in (folder / "frames.csv", folder / "sequences.csv"):
             head, *lines = table.read_text().splitlines()
             kept = [f"{head},protocol", *(f"{line},{protocol}" for line in lines)]
             table.write_text("\n".join(kept) + "\n")
     page = show(written(tmp_path, "a", "b"))
+    caption = page.text_content("#metrics table >> nth=0 >> caption")
+    assert caption == "Means over the test sequences or frames"
     for metric, cells in {
         "PSNR": [["a", "one", "21.00", "+4.00"], ["b", "one", "–", "–"]],
         "PSNR (vrt)": [["a", "one", "–", "–"], ["b", "one", "21.00", "+4.00"]],

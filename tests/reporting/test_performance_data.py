@@ -23,6 +23,12 @@ from vrtspike.reporting.performance_data import curves_of, performance, training
             ([2, 4, 6, 7], [2.0, 5.0, 7.0, 9.0], 2),
         ),
         ([10, 20], [math.inf, 0.123456789], 100, ([10, 20], [None, 0.123457], 1)),
+        # Points without a finite value are a gap, not a straight line.
+        ([1, 2, 3, 4], [1.0, math.nan, None, 2.0], 4, ([1, 2, 3, 4], [1.0, None, None, 2.0], 1)),
+        (
+            *([1, 2, 3, 4, 5], [1.0, math.nan, math.nan, math.inf, 2.0], 3),
+            ([2, 4, 5], [1.0, None, 2.0], 2),
+        ),
     ],
 )
 def test_curves_are_thinned(steps, values, points, expected):

@@ -27,6 +27,12 @@ def origin(folder, presets, **record):
             *("mine-without-spikes", {"SEED": 6, "MODEL": {"USE_SPIKE": False}}, "preset mine"),
             ("MODEL.USE_SPIKE", "true", "false"),
         ),
+        # Neither have further seeds.
+        ("mine-seed-2", {"SEED": 7}, "preset base", ("SEED", "5", "7")),
+        (
+            *("mine-without-spikes-seed-2", {"SEED": 6, "MODEL": {"USE_SPIKE": False}}),
+            *("preset mine", ("MODEL.USE_SPIKE", "true", "false")),
+        ),
         (
             "base",
             {"SEED": 6},

@@ -1,4 +1,4 @@
-"""docs/architecture.md: its layers against every import, its chains and walk against the code."""
+"""docs/architecture.md: its chains and walk against the code; docs/layers.md: every import."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def section(page: str, title: str) -> str:
 
 def layers(page: str) -> dict[str, int]:
     """Packages and their layers in the table."""
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", section(page, "Layers"), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", page, re.MULTILINE)
     return {package: int(layer) for layer, package in rows}
 
 
 def order_within(page: str, package: str) -> dict[str, int]:
     """Parts of a package and their lines in its list."""
-    text = page.split(f"\n### Order within `{package}`\n", 1)[1].partition("\n#")[0]
+    text = page.split(f"\n## Order within `{package}`\n", 1)[1].partition("\n#")[0]
     lines = re.findall(r"^(\d+)\. ([^:]*):", text, re.MULTILINE)
     return {part: int(line) for line, parts in lines for part in re.findall(r"`(\w+)`", parts)}
 
@@ -49,6 +49,11 @@ def page(repository) -> str:
     return (repository / "docs/architecture.md").read_text()
 
 
+@pytest.fixture(scope="module")
+def layers_page(repository) -> str:
+    return (repository / "docs/layers.md").read_text()
+
+
 def check(package: Path, prefix: str, numbers: dict[str, int]) -> list[str]:
     """Imports of the parts of a package from their own layer or above."""
     faults, used = [], set()
@@ -67,39 +72,38 @@ def check(package: Path, prefix: str, numbers: dict[str, int]) -> list[str]:
     return faults
 
 
-def test_no_package_imports_from_above(repository, page):
-    numbers = layers(page)
+def test_no_package_imports_from_above(repository, layers_page):
+    numbers = layers(layers_page)
     assert check(repository / "src/vrtspike", "", numbers) == []
 
 
-def test_only_commands_import_a_task(repository, page):
+def test_only_commands_import_a_task(repository, layers_page):
     """Others ask the registry (:mod:`vrtspike.config.tasks`)."""
     package = repository / "src/vrtspike"
     tasks = set(TASKS)
-    for part in layers(page).keys() - tasks - {"commands"}:
+    for part in layers(layers_page).keys() - tasks - {"commands"}:
         for source in [*(package / part).rglob("*.py"), *package.glob(f"{part}.py")]:
             packages = {name.split(".")[0] for name in imports(source)}
             assert not packages & tasks, source
 
 
 @pytest.mark.parametrize("package", ["analysis", "data", "restoration"])
-def test_no_part_of_a_package_imports_from_above(repository, page, package):
-    numbers = order_within(page, package)
+def test_no_part_of_a_package_imports_from_above(repository, layers_page, package):
+    numbers = order_within(layers_page, package)
     assert check(repository / "src/vrtspike" / package, f"{package}.", numbers) == []
 
 
 def dotted_names(text: str) -> list[str]:
     """Names of modules, classes and functions; other names with a dot are files."""
     names = re.findall(r"`([a-z_]+(?:\.\w+)+)`", text)
-    return [name for name in names if not re.search(r"\.(csv|dat|json|html|png|py)$", name)]
+    return [name for name in names if not re.search(r"\.(csv|dat|json|html|png|py|toml)$", name)]
 
 
-def test_every_name_of_the_page_is_in_the_code(page):
-    text = page.partition("## Layers")[0]
-    names = dotted_names(text)
+def test_every_name_of_the_pages_is_in_the_code(page, layers_page):
+    names = dotted_names(page + layers_page)
     assert len(names) > 10
     for name in names:
-        assert resolve_name(f"vrtspike.{name}") is not None
+        assert resolve_name(f"vrtspike.{name.removeprefix('vrtspike.')}") is not None
 
 
 def shapes(text: str) -> set[str]:

@@ -12,6 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
+from vrtspike.config.translations import PAGES
+
 SITE = Path("docs/site")
 GENERATED = {"docs/reference.md"}
 
@@ -45,12 +47,30 @@ def test_the_navigation_has_every_page_once(configuration, repository):
     assert set(pages) == names | others | GENERATED
 
 
+def parts_of(navigation) -> dict[str, set[str]]:
+    """Pages of each part of a navigation."""
+    return {name: set(named_pages(part)) for entry in navigation for name, part in entry.items()}
+
+
+def linked_pages(page: Path) -> set[Path]:
+    """Pages that a page links to."""
+    links = re.findall(r"\]\(([^)#:]+\.md)", page.read_text(encoding="utf-8"))
+    return {(page.parent / link).resolve() for link in links}
+
+
+def test_the_indexes_list_every_page(configuration, repository):
+    parts = parts_of(configuration["nav"])
+    chinese = parts.pop("中文") - {"docs/zh/missing.md"}
+    english = set().union(*parts.values()) - GENERATED
+    untranslated = english - {*PAGES, "config/README.md"}
+    indexes = {"docs/README.md": english, "docs/zh/README.md": chinese | untranslated}
+    for index, pages in indexes.items():
+        expected = {(repository / page).resolve() for page in pages - {index}}
+        assert expected - linked_pages(repository / index) == set()
+
+
 def test_chinese_pages_have_a_part_of_their_own(configuration):
-    parts = {
-        name: set(named_pages(part))
-        for entry in configuration["nav"]
-        for name, part in entry.items()
-    }
+    parts = parts_of(configuration["nav"])
     chinese = parts.pop("中文")
     assert {page for page in chinese if "zh" not in page} == set()
     assert not any("zh" in page for part in parts.values() for page in part)

@@ -139,6 +139,7 @@ def changed(**values):
     [
         (changed(schema=2), "found schema 2, expected 4"),
         (changed(settings={"TRAIN": {"NOVEL": 1}}), "another version"),
+        (changed(settings=None), "settings: found None, expected a mapping"),
         (lambda text: text.replace('"dataset"', '"d"'), "another version .*dataset"),
         (lambda text: "[]", "expected a mapping"),
         (lambda text: text[:200], r"damaged, no JSON .* train the preset again"),

@@ -66,6 +66,14 @@ def test_only_finished_runs_are_published(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_without_its_log_of_memory_is_refused(tmp_path):
+    folder = make_run(tmp_path)
+    finish(folder)
+    (folder / "logs/memory.jsonl").unlink()
+    with pytest.raises(RunError, match=r"logs/memory\.jsonl: no such file; remove"):
+        publish_run(folder, tmp_path / "out")
+
+
 def test_a_published_result_has_the_pictures_of_some_validations(publish, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(publish("one"), folder)

@@ -190,7 +190,7 @@ def test_another_start_is_another_run(trained, store, tmp_path):
         trainer(store, tmp_path, trainer_params=short, pre_model=done.save_path).train()
 
 
-@pytest.mark.parametrize("start", [True, "path"])
+@pytest.mark.parametrize("start", [True, "path", "relative path"])
 def test_a_call_from_the_saved_model_gives_its_result_when_it_is_repeated(
     trained, store, tmp_path, capsys, start
 ):
@@ -198,8 +198,9 @@ def test_a_call_from_the_saved_model_gives_its_result_when_it_is_repeated(
     first = trained[0].save_path.read_bytes()
     path = tmp_path / "model.pkl"
     path.write_bytes(first)
+    starts = {True: True, "path": path, "relative path": os.path.relpath(path)}
     changes: dict[str, Any] = {
-        "pre_model": True if start is True else path,
+        "pre_model": starts[start],
         "trainer_params": FAST | {"max_steps": 1},
     }
     once = trainer(store, tmp_path, **changes).train()

@@ -106,3 +106,32 @@ def test_progress_goes_to_the_screen_and_messages_to_the_log(tmp_path):
     # A screen that is not open is standard error.
     closed = shell('VRTSPIKE_SCREEN=3 "$PYTHON" -c "$PROGRAM" 3>&-', stderr=subprocess.PIPE)
     assert closed.stderr == LINES
+
+
+PARENT = """
+import os, subprocess, sys
+from vrtspike.system.program import run_main
+run_main(lambda: subprocess.call([sys.executable, "-c", os.environ["CHILD"]]))
+"""
+CHILD = """
+import os
+from vrtspike.system.program import run_main
+def main():
+    with open("results", "w") as results:
+        assert results.fileno() == 3
+        exec(os.environ["PROGRAM"])
+run_main(main)
+"""
+
+
+@pytest.mark.parametrize("command", ['"$PYTHON" -c "$CHILD" 3>&-', '"$PYTHON" -c "$PARENT" 3>&2'])
+def test_no_progress_is_written_into_a_file_with_the_number_of_the_screen(
+    tmp_path, monkeypatch, command
+):
+    """The screen is closed, or a process that the program starts does not inherit it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PARENT", PARENT)
+    monkeypatch.setenv("CHILD", CHILD)
+    shown = shell(f"VRTSPIKE_SCREEN=3 {command}", stderr=subprocess.PIPE)
+    assert shown.stderr == LINES
+    assert (tmp_path / "results").read_text() == ""

@@ -64,6 +64,17 @@ def test_a_job_of_a_dead_snakemake_ends_and_one_of_another_machine_does_not(plac
     assert done.returncode == status
 
 
+def test_a_process_whose_name_ends_within_a_character_has_an_identity():
+    """The kernel keeps 15 bytes of a name: here two of the three bytes of its last character."""
+    program = (
+        "import pathlib; from vrtspike.system.termination import process_identity\n"
+        "pathlib.Path('/proc/self/comm').write_text('a数据恢复训练', encoding='utf-8')\n"
+        "print(process_identity())"
+    )
+    done = run_python("-c", program)
+    assert len(done.stdout.split()) == 4, done.stderr
+
+
 def test_a_snakemake_that_restarts_itself_does_not_end_with_its_former_shell():
     """A Snakemake that has waited for another one becomes a new one, under ``nohup``, too."""
     program = (

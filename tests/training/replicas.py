@@ -12,13 +12,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 
 from tests.helpers.concurrency import free_port
-from vrtspike.training.distributed import (
-    AllReduce,
-    DistributedContext,
-    accumulate,
-    join_process_group,
-    replicate,
-)
+from vrtspike.training.distributed import DistributedContext, Replica, join_process_group
 
 PROCESSES = 2
 STEPS = 3
@@ -32,33 +26,43 @@ def train(case: Case, ranks: DistributedContext) -> dict[str, Tensor]:
     build, inputs = case
     share = slice(ranks.rank, None, ranks.world_size)
     model = build()
-    replica = replicate(model, ranks, AllReduce())
+    replica = Replica(model, ranks)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(STEPS):
-        with accumulate(replica, sync=True):
-            output = replica(*(tensor[share] for tensor in inputs))
+        with replica.accumulate(sync=True):
+            output = replica.module(*(tensor[share] for tensor in inputs))
             (output - 0.3).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
     return model.state_dict()
 
 
-def train_as_one_of_two(rank: int, port: int, cases: Mapping[str, Case], folder: Path) -> None:
+def train_and_save(ranks: DistributedContext, cases: Mapping[str, Case], folder: Path) -> None:
     """Train every case as one process of a group, and save the weights."""
+    for name, case in cases.items():
+        torch.save(train(case, ranks), folder / f"{name}_{ranks.rank}.pt")
+
+
+def be_one_of_two(rank: int, port: int, call: Callable[..., None], *arguments: object) -> None:
+    """Join a group as one of two processes, and call a function with it and the arguments."""
     ranks = {"RANK": rank, "LOCAL_RANK": rank}
     sizes = {"WORLD_SIZE": PROCESSES, "LOCAL_WORLD_SIZE": PROCESSES}
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in (ranks | sizes | address).items()})
     torch.set_num_threads(1)
     with join_process_group("cpu") as group:
-        for name, case in cases.items():
-            torch.save(train(case, group), folder / f"{name}_{rank}.pt")
+        call(group, *arguments)
+
+
+def call_by_two(call: Callable[..., None], *arguments: object) -> None:
+    """Call a function in two processes of a group; an error of theirs is raised here."""
+    with free_port() as port:
+        spawn(be_one_of_two, (port, call, *arguments), nprocs=PROCESSES)
 
 
 def train_by_two(cases: Mapping[str, Case], folder: Path) -> None:
-    """Train every case by two processes; an error of theirs is raised here."""
-    with free_port() as port:
-        spawn(train_as_one_of_two, (port, dict(cases), folder), nprocs=PROCESSES)
+    """Train every case by two processes."""
+    call_by_two(train_and_save, dict(cases), folder)
 
 
 def assert_equal_to_one_process(name: str, case: Case, folder: Path) -> None:

@@ -156,6 +156,8 @@ def test_validation_has_every_sample_on_one_process_and_rounds_enough_for_all(sa
     assert [part.rounds for part in parts] == [max(map(len, result))] * world
     # In validation, augmentation and crops are those of one epoch.
     assert {epoch for part in parts for batch in part for epoch in batch[0].tolist()} == {0}
+    first = ", ".join(f"sample {index}" for index in result[0][0])
+    assert parts[0].sample_names(0) == first
     with pytest.raises(RunError, match="the validation split has no samples"):
         ValidationBatches(Recorder(0), settings, loading(0), ALONE)
 

@@ -22,13 +22,7 @@ from tests.training.setup_run import forecast_trainer, records, run
 from vrtspike.launching.signals import EXIT_RESUMABLE
 from vrtspike.system.errors import ConfigError
 from vrtspike.training.checkpoints import list_checkpoints, read_checkpoint
-from vrtspike.training.distributed import (
-    AllReduce,
-    DistributedContext,
-    accumulate,
-    join_process_group,
-    replicate,
-)
+from vrtspike.training.distributed import DistributedContext, Replica, join_process_group
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -147,20 +141,20 @@ def group() -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def test_a_replaced_replica_leaves_nothing_behind(group):
+def test_a_renewed_replica_leaves_nothing_behind(group):
     model = torch.nn.Linear(2, 1)
     model.bias.requires_grad_(False)
     alone = DistributedContext(0, 0, 2, 2, torch.device("cpu"))
-    replica = replicate(model, alone, AllReduce())
-    remembered = weakref.ref(replica)
-    replica(torch.ones(1, 2)).sum().backward()
+    replica = Replica(model, alone)
+    remembered = weakref.ref(replica.module)
+    replica.module(torch.ones(1, 2)).sum().backward()
     assert model.bias.grad is None
     model.weight.grad = None
     model.bias.requires_grad_(True)
-    replica = replicate(model, alone, AllReduce())
+    replica.renew()
     assert remembered() is None
-    with accumulate(replica, sync=True):
-        replica(torch.ones(1, 2)).sum().backward()
+    with replica.accumulate(sync=True):
+        replica.module(torch.ones(1, 2)).sum().backward()
     assert (model.weight.grad.tolist(), model.bias.grad.tolist()) == ([[1.0, 1.0]], [1.0])
 
 

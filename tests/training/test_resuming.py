@@ -50,12 +50,12 @@ def test_building_a_trainer_writes_nothing(failed):
 
 def test_a_trainer_continues_from_the_newest_checkpoint(failed):
     trainer = forecast_trainer(failed, SETTINGS)
-    assert (trainer.counters.step, trainer.micro_batches) == (4, ACCUMULATION)
+    assert (trainer.counters.step, trainer.micro_batches_per_step) == (4, ACCUMULATION)
     trainer.log.close()
     # The number of micro-batches is that of the run, even if the settings have another one.
     other = forecast_settings({"GRADIENT_ACCUMULATION_STEPS": 3})
     trainer = forecast_trainer(failed, other)
-    assert trainer.micro_batches == ACCUMULATION
+    assert trainer.micro_batches_per_step == ACCUMULATION
     trainer.log.close()
     with pytest.raises(RunError, match="checkpoints belong to run test, this is run another"):
         forecast_trainer(failed, SETTINGS, fingerprint="another")
@@ -63,5 +63,5 @@ def test_a_trainer_continues_from_the_newest_checkpoint(failed):
 
 def test_without_a_checkpoint_it_begins(tmp_path):
     trainer = forecast_trainer(tmp_path, forecast_settings({"GRADIENT_ACCUMULATION_STEPS": 3}))
-    assert (trainer.counters.step, trainer.micro_batches) == (0, 3)
+    assert (trainer.counters.step, trainer.micro_batches_per_step) == (0, 3)
     trainer.log.close()

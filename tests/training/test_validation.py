@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +12,13 @@ import torch
 from torch import nn
 
 from tests.training.forecast import FUTURE, Forecaster, ForecastObjective, Waves
+from tests.training.replicas import call_by_two
 from tests.training.setup_run import ALONE, batches_of, forecast_settings, loading
 from vrtspike.config.run_schema import EarlyStoppingSettings
+from vrtspike.io.files import read_json, write_json
 from vrtspike.system.errors import RunError
 from vrtspike.training.batches import ValidationBatches
+from vrtspike.training.distributed import DistributedContext
 from vrtspike.training.objectives import TrainingParts
 from vrtspike.training.precision import Precision
 from vrtspike.training.validation import validate_model, watched_metric
@@ -41,11 +45,11 @@ class Recording(ForecastObjective):
         return super().pictures(output, batch)
 
 
-def validated(model: nn.Module, objective: ForecastObjective, stop=RUNNING):
-    held_out = ValidationBatches(Waves(SAMPLES), SETTINGS, loading(0), ALONE)
+def validated(model: nn.Module, objective: ForecastObjective, stop=RUNNING, ranks=ALONE):
+    held_out = ValidationBatches(Waves(SAMPLES), SETTINGS, loading(0), ranks)
     parts = TrainingParts(model, objective, batches_of(Waves(SAMPLES), 2), held_out)
-    precision = Precision(SETTINGS.TRAIN, ALONE.device)
-    return validate_model(model, parts, ALONE, precision, stop)
+    precision = Precision(SETTINGS.TRAIN, ranks.device)
+    return validate_model(model, parts, ranks, precision, stop)
 
 
 def test_metrics_are_means_over_samples_not_over_batches():
@@ -96,9 +100,44 @@ def test_values_that_are_not_finite_are_an_error_and_the_mode_is_restored():
             return torch.full((len(past), FUTURE, *past.shape[2:]), torch.inf)
 
     model = Spoiled().train()
-    with pytest.raises(FloatingPointError, match="values that are not finite"):
+    with pytest.raises(FloatingPointError, match=r"not finite for sample 0, sample 1$"):
         validated(model, ForecastObjective())
     assert model.training
+
+
+class OneSpoiled(ForecastObjective):
+    """The model gives no finite values for one sample."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self._index = index
+
+    def forward(self, model, batch):
+        output = super().forward(model, batch)
+        return output / (self._index not in batch["index"])
+
+
+def validate_as_one_of_two(ranks: DistributedContext, folder: Path, index: int) -> None:
+    """Write the error of a validation, and the samples that were seen."""
+    objective = OneSpoiled(index)
+    with pytest.raises(FloatingPointError) as raised:
+        validated(Forecaster(), objective, ranks=ranks)
+    write_json(folder / f"{ranks.rank}.json", [str(raised.value), objective.seen])
+
+
+# The first process has the samples 0, 2 and 4, in two batches; the second one 1 and 3, in one.
+@pytest.mark.parametrize(
+    ("index", "names", "seen"),
+    [
+        (3, "sample 1, sample 3", [[[0, 2]], [[1, 3]]]),
+        (4, "sample 4", [[[0, 2], [4]], [[1, 3]]]),
+    ],
+)
+def test_all_processes_name_what_is_not_finite_on_one(tmp_path, index, names, seen):
+    call_by_two(validate_as_one_of_two, tmp_path, index)
+    results = [read_json(tmp_path / f"{rank}.json") for rank in range(2)]
+    message = f"the model gives values that are not finite for {names}"
+    assert results == [[message, batches] for batches in seen]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.workflow, pytest.mark.shared]
 
 PUBLISHED = "src/vrtspike/evaluation/paper_results"
 VERIFICATION = (
-    r"{expected} dB expected, found ([\d.]+) dB, difference ([-+][\d.]+) dB: {which} the limit"
+    r"found ([\d.]+) dB, expected {expected} dB: the difference of ([-+][\d.]+) dB is {which}"
 )
 
 

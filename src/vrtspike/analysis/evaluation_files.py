@@ -58,6 +58,8 @@ class ProtocolResults(TypedDict, total=False):
 class EvaluationSummary(ProtocolResults, total=False):
     """The contents of ``summary.json``, with the results under the main protocol.
 
+    A task may add entries of its own.
+
     Attributes:
         schema: :data:`SCHEMA`.
         task: value of TASK; tasks outside this project may omit it.
@@ -74,14 +76,7 @@ class EvaluationSummary(ProtocolResults, total=False):
         parameters: number of the model's parameters.
         model_seconds_per_frame: time of the model for a frame.
         figures: ``file`` and ``caption`` of pictures that the evaluation has drawn.
-        blur_dir: folder of the blurry frames.
-        use_spike: the model reads spikes.
-        bins: number of bins of a frame's spikes.
         other_protocols: results under further protocols, by name.
-        spikes_alone: means of pictures from spikes alone by metric; None without.
-        spikes_alone_note: their definition, or the reason why there are none.
-        masked: share of sea and months that are not measured.
-        leads: rows of the comparison with the best baseline, by months ahead.
     """
 
     schema: int
@@ -99,14 +94,7 @@ class EvaluationSummary(ProtocolResults, total=False):
     parameters: int
     model_seconds_per_frame: float
     figures: list[dict[str, str]]
-    blur_dir: str
-    use_spike: bool
-    bins: int
     other_protocols: Mapping[str, ProtocolResults]
-    spikes_alone: Mapping[str, float] | None
-    spikes_alone_note: str
-    masked: float
-    leads: list[dict[str, Any]]
 
 
 def write_evaluation(

@@ -33,7 +33,8 @@ def summarize_sections(timing: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFra
     """Return one row per section in the order of a tree, parents before their children.
 
     Args:
-        timing: rows of ``step``, ``section``, ``ms``, from :func:`read_run_logs`.
+        timing: rows of ``step``, ``section``, ``ms``, from
+            :func:`vrtspike.analysis.run_logs.read_run_logs`.
         starts: rows of ``step``, from the same.
 
     Returns:

@@ -194,6 +194,7 @@ def job_state(name: str) -> JobState:
     if result == "failed" and request.exists():
         request.unlink()
         ended.unlink(missing_ok=True)
+        (folder / "gone").unlink(missing_ok=True)
         with contextlib.suppress(RunError):  # a retry continues the job
             new_job_id = _submit_command(record["command"], batch, record["name"])
             (folder / "number").write_text(new_job_id)
@@ -251,5 +252,6 @@ def _is_lost(batch: Mapping[str, str], folder: Path, job_id: str) -> bool:
         gone_file.unlink(missing_ok=True)
         return False
     if not gone_file.exists():
-        gone_file.touch()
-    return time.time() - gone_file.stat().st_mtime >= LOST_S
+        # The file's own time would be that of the file server, whose clock may differ.
+        write_json(gone_file, time.time())
+    return time.time() - read_json(gone_file) >= LOST_S

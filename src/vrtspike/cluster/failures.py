@@ -24,6 +24,9 @@ FAILURE_REASONS = {
 NEAR_END = "the time limit of the job is near"
 """Prefix of the launcher's message before it stops a training."""
 
+QUEUED_AGAIN = "this job is queued again"
+"""Prefix of the launcher's message at the end of an attempt; the next may append to the log."""
+
 _CAUSES = {
     r"(?im)^(slurm|srun)[^:]*: .*(oom.kill|out of memory|exceeded memory limit)": FAILURE_REASONS[
         "OUT_OF_MEMORY"
@@ -50,8 +53,9 @@ def explain_failure(state: str, log: str) -> str:
     'its program was ended by SIGKILL, as when memory is full'
     """
     if state == "FAILED":
+        last_attempt = log.rpartition(QUEUED_AGAIN)[2]
         for pattern, reason in _CAUSES.items():
-            if re.search(pattern, log):
+            if re.search(pattern, last_attempt):
                 return reason
     return FAILURE_REASONS[state]
 

@@ -140,13 +140,13 @@ def run_restore(arguments: argparse.Namespace) -> int:
     config.yaml next to them or of the layout, else half the frames'. OUT/index.html shows the
     result in a browser.
     """
-    _choose_model(arguments)
+    model_name = _model_name(arguments)
     if arguments.compare is not None and not arguments.page:
         raise ConfigError("--compare: found --no-page, too; the page is what shows both")
     request = request_of(arguments)
     try:
         result = run_restore_command(
-            arguments.model_name,
+            model_name,
             request,
             compare=arguments.compare,
             device_name=arguments.device,
@@ -169,8 +169,8 @@ def _accept_extra(arguments: argparse.Namespace, words: Sequence[str]) -> bool:
     return True
 
 
-def _choose_model(arguments: argparse.Namespace) -> None:
-    """Set ``model_name`` to the model: MODEL, --model, or the bundled weights.
+def _model_name(arguments: argparse.Namespace) -> str:
+    """Return the name of the model: MODEL, --model, or that of the bundled weights.
 
     Raises:
         ConfigError: if two are given, the only folder is that of a model, or none is given and this
@@ -184,13 +184,14 @@ def _choose_model(arguments: argparse.Namespace) -> None:
         raise ConfigError(
             f"{arguments.frames}: found a trained model, and no blurry frames; give them behind it"
         )
-    arguments.model_name = arguments.model_name or arguments.model
-    if arguments.model_name is None:
-        arguments.model_name = GENERAL
-        try:
-            bundled_model(GENERAL)
-        except RunError as error:
-            raise ConfigError(f"--model: found none, and {error}") from error
+    name: str | None = arguments.model_name or arguments.model
+    if name is not None:
+        return name
+    try:
+        bundled_model(GENERAL)
+    except RunError as error:
+        raise ConfigError(f"--model: found none, and {error}") from error
+    return GENERAL
 
 
 def request_of(arguments: argparse.Namespace) -> RestoreRequest:

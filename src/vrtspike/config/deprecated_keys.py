@@ -104,9 +104,6 @@ def _require_possible(old: DeprecatedKey, value: Any, name: str) -> None:  # noq
         old: the key's meaning.
         value: value of the key.
         name: place and name of the key, for the message.
-
-    Raises:
-        ConfigError: naming the possible values.
     """
     if old.values is None or value in list(old.values):
         return

@@ -40,7 +40,7 @@ def load_preset(path: str | Path, overrides: Sequence[str] = ()) -> RunSettings:
     """Load a preset file, its parents (``BASE``) and overrides such as ``TRAIN.BATCH_SIZE=2``.
 
     Raises:
-        ConfigError: naming file, line, key, what was found and what is allowed.
+        ConfigError: if a file is missing or not YAML, or a key is unknown or its value not allowed.
     """
     return build_settings(
         merge_documents([*read_preset(path), with_current_keys(parse_overrides(overrides))])
@@ -175,7 +175,7 @@ def require_trainable(
         remedies: what to do if one of these is missing, by key.
 
     Raises:
-        ConfigError: naming each key, and its file or package.
+        ConfigError: naming all of them.
     """
     prefix = f"preset {preset}: " if preset else ""
     included = {

@@ -183,7 +183,9 @@ class LogSettings(Section):
         "Optimiser steps between validations; null: at the end of each epoch", 1000
     )
     VISUALS_EVERY_STEPS: Positive | None = operational(
-        "Pictures of validations at multiples of this step; null: of all", None
+        "Pictures of the first validation at or after each multiple of this step, and of the last "
+        "one; null: of all",
+        None,
     )
     MEMORY_EVERY_STEPS: Positive = operational("Optimiser steps between memory lines", 100)
     ENABLE_TIMING_LOG: bool = operational("Measure sections of a step", True)

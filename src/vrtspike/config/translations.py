@@ -13,6 +13,7 @@ from vrtspike.config.reference import TEXTS, reference_page
 TRANSLATIONS = Path(__file__).with_name("chinese.toml")
 PAGES = {
     "README.md": "README.zh-CN.md",
+    "docs/README.md": "docs/zh/README.md",
     "docs/data-formats.md": "docs/zh/data-formats.md",
     "docs/figures.md": "docs/zh/figures.md",
     "docs/general.md": "docs/zh/general.md",

@@ -47,7 +47,8 @@ def load_workflow_config(
         overrides: values of ``--config``, as a mapping of top-level keys.
 
     Raises:
-        ConfigError: naming file, line, key, what was found and what is allowed.
+        ConfigError: if a file is missing or not YAML, a key is unknown or its value not allowed, or
+            no preset is valid.
     """
     layers = [*map(read_yaml, configfiles), document_from_tree(overrides or {}, "--config")]
     document = merge_documents(layers)
@@ -76,15 +77,33 @@ def _overrides_of_set(settings: WorkflowSettings) -> Document:
     """Return the keys of SET.
 
     Raises:
-        ConfigError: if a key is given twice.
+        ConfigError: if an override is invalid, or a key is given twice.
     """
-    pieces = settings.set_pieces
+    pieces = _pieces_of_set(settings.SET)
     overrides = parse_overrides(pieces, "SET")
     keys = [piece.partition("=")[0].strip() for piece in pieces]
     for key, count in Counter(keys).items():
         if count > 1:
             raise ConfigError(f"SET gives {key} {count} times; keep one")
     return overrides
+
+
+def _pieces_of_set(text: str | Sequence[str]) -> Sequence[str]:
+    """Divide a text at its spaces; a list is divided already.
+
+    Raises:
+        ConfigError: if a piece of the text is not ``KEY=value``.
+    """
+    if not isinstance(text, str):
+        return text
+    pieces = text.split()
+    for piece in pieces:
+        if "=" not in piece:
+            raise ConfigError(
+                f"SET: found {piece!r} in {text!r}, expected KEY=value between spaces; if a value "
+                'contains spaces, give a list, such as ["TEST.METRICS=[psnr, ssim]"]'
+            )
+    return pieces
 
 
 def _read_presets(

@@ -43,7 +43,9 @@ class WorkflowSettings(Section):
     NODES: Positive = operational("Machines per training run; several: nodes of a Slurm job", 1)
     SETTINGS: dict[str, Any] = operational("Keys that override those of every preset", {})
     SET: str | tuple[str, ...] = operational(
-        "The same as KEY=value, separated by spaces; values contain no spaces: [2,8,8]", ""
+        "The same as KEY=value, separated by spaces, or a list if values contain spaces; values "
+        "are YAML, text with ': ' or ' #' in quotes",
+        "",
     )
     RETRAIN: tuple[str, ...] = operational(
         "Presets and sweeps to train again if their code has changed", ()

@@ -142,8 +142,7 @@ def _places(node: Node, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str
         if key in lines:
             raise ConfigError(
                 f"{name}: key {dotted_key((*path, key))} is given twice, at line {lines[key]} and "
-                "at "
-                f"line {line}; put everything under one"
+                f"at line {line}; put everything under one"
             )
         lines[key] = line
         yield (*path, key), f"{name}:{line}"
@@ -194,7 +193,8 @@ def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document
     """Read overrides such as ``["TRAIN.BATCH_SIZE=2", "MODEL.USE_SPIKE=false"]``; values are YAML.
 
     Raises:
-        ConfigError: if an override is not ``KEY.SUBKEY=value`` or its value is not YAML.
+        ConfigError: if an override is not ``KEY.SUBKEY=value``, or its value is not YAML or has a
+            comment.
 
     >>> parse_overrides(["TRAIN.OPTIM.LR=1e-3", "MODEL.USE_SPIKE=false"]).tree
     {'TRAIN': {'OPTIM': {'LR': 0.001}}, 'MODEL': {'USE_SPIKE': False}}
@@ -207,6 +207,25 @@ def parse_overrides(overrides: Sequence[str], origin: str = "--set") -> Document
             raise ConfigError(
                 f"{origin} {override!r}: expected KEY=value, for example TRAIN.BATCH_SIZE=2"
             )
-        value = parse_yaml(f"value: {text}", f"{origin} {override}").tree["value"]
+        try:
+            value = _override_value(text, f"{origin} {override}")
+        except ConfigError as error:
+            quoted = json.dumps(text.strip(), ensure_ascii=False)
+            raise ConfigError(f"{error}; write text in quotes: {name}={quoted}") from error
         result = overlay(result, document_from_tree(unflatten({".".join(keys): value}), origin))
     return result
+
+
+def _override_value(text: str, name: str) -> Any:  # noqa: ANN401 - any value of YAML
+    """Parse the value of an override; ``name`` is that of the override in messages.
+
+    Raises:
+        ConfigError: if the value is not YAML, or YAML would ignore a part of it.
+    """
+    line = f"value: {text}"
+    value = parse_yaml(line, name).tree["value"]
+    (_, node), *_ = YAML(typ="safe", pure=True).compose(line).value
+    ignored = text if text.lstrip().startswith("#") else line[node.end_mark.index :]
+    if ignored.strip():
+        raise ConfigError(f"{name}: YAML ignores {ignored.strip()!r}, expected only a value")
+    return value

@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from vrtspike.system.errors import DataError, list_faults
 
 EXPOSURE_TABLE = "exposures.csv"
 EXPOSURE_COLUMNS = ("frame", "start", "stop", "sharp")
+POSSIBLE_EXPOSURE = "whole numbers 0 <= start < stop and a number sharp from start to stop"
+"""The exposures that :func:`is_possible` accepts, in words."""
 
 
 class Exposure(NamedTuple):
@@ -53,6 +56,18 @@ class Exposure(NamedTuple):
             total: steps of the recording, which limit the exposure.
         """
         return Exposure(max(0, self.start - context), min(total, self.stop + context), self.sharp)
+
+
+def is_possible(exposure: Exposure) -> bool:
+    """Return whether values that a user gives, of any type, are those of an exposure.
+
+    >>> is_possible(Exposure(0, 56, 24.5)), is_possible(Exposure(0, 56, 57))
+    (True, False)
+    """
+    start, stop, sharp = exposure
+    if not (isinstance(start, Integral) and isinstance(stop, Integral) and isinstance(sharp, Real)):
+        return False
+    return 0 <= start < stop and start <= sharp <= stop
 
 
 def exposure_of_average(frames: int, steps_per_frame: int) -> Exposure:
@@ -103,7 +118,7 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
             faults.append(
                 f"line {table.line_num}, frame {name}: found start {row['start']}, stop "
                 f"{row['stop']} and sharp {row.get('sharp')}, expected a frame that is there once, "
-                "whole numbers 0 <= start < stop and a number sharp from start to stop"
+                f"{POSSIBLE_EXPOSURE}"
             )
     if faults:
         raise DataError(list_faults(f"{path}: lines that are no exposure", faults, "Fix them."))
@@ -126,9 +141,8 @@ def _parse_row(row: Mapping[str, str], *, has_sharp: bool) -> Exposure | None:
             sharp = float(row["sharp"])
     except (TypeError, ValueError):
         return None
-    if not (0 <= start < stop and start <= sharp <= stop):
-        return None
-    return Exposure(start, stop, sharp)
+    exposure = Exposure(start, stop, sharp)
+    return exposure if is_possible(exposure) else None
 
 
 def exposure_table(exposures: Mapping[str, Exposure]) -> str:

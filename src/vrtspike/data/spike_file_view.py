@@ -227,7 +227,6 @@ _Image = tuple[str, NDArray[Any], float]
 
 
 def _draw_images(figure: Any, images: Sequence[_Image]) -> None:  # noqa: ANN401
-    """Draw images side by side."""
     for axes, (title, image, white) in zip(figure.subplots(1, len(images)), images, strict=True):
         axes.imshow(image, cmap="gray", vmin=0, vmax=white, interpolation="nearest")
         axes.set_title(title, fontsize=9)

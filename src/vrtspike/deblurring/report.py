@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from vrtspike.analysis.evaluation_files import EvaluationSummary
 from vrtspike.config.run_schema import RunSettings
@@ -14,6 +15,9 @@ from vrtspike.metrics.metric import ImageMetric
 from vrtspike.reporting.page_data import DataPart, ExtraReference, MetricMeans, Remark, TableRow
 from vrtspike.reporting.task_report import CardWords, ExampleKinds, TaskReport
 from vrtspike.restoration.page.gallery import GALLERY
+
+if TYPE_CHECKING:
+    from vrtspike.evaluation.summary import DeblurringSummary
 
 _SPIKES_ALONE = "spikes alone"
 _WHY_SPIKES_WIN = (
@@ -51,7 +55,7 @@ class DeblurringReport(TaskReport):
 
     def extra_reference(self, metric: Metric, summary: EvaluationSummary) -> ExtraReference:
         """Return the metrics of pictures from spikes alone, which the sensor sees in grey."""
-        alone = summary.get("spikes_alone") or {}
+        alone = cast("DeblurringSummary", summary).get("spikes_alone") or {}
         is_of_color = not isinstance(metric, ImageMetric) or metric.is_color_sensitive
         return {
             "title": _SPIKES_ALONE,
@@ -62,7 +66,7 @@ class DeblurringReport(TaskReport):
 
     def notes(self, summary: EvaluationSummary) -> list[str]:
         """Return the note on the pictures from spikes alone, if the summary has one."""
-        note = summary.get("spikes_alone_note", "")
+        note = cast("DeblurringSummary", summary).get("spikes_alone_note", "")
         if not note:
             return []
         return [f"Spikes alone: {note.removeprefix(f'{_SPIKES_ALONE}: ')}."]

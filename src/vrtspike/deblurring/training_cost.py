@@ -25,8 +25,6 @@ GIB = 2**30
 _FLOAT32 = 4
 _MOMENTS = {"adamw": 8, "adamw8bit": 2}
 """Bytes of the optimiser's two moments for each parameter."""
-_CHECKPOINT = 3 * _FLOAT32
-"""Bytes of a checkpoint for each parameter: weight and two moments."""
 
 
 @cache
@@ -156,7 +154,8 @@ class TrainingCost:
 
     def checkpoint_gib(self, kept: int) -> float:
         """Return the GiB of a run's checkpoints, including the one that is being written."""
-        return (kept + 1) * _CHECKPOINT * self.largest.parameters / GIB
+        gradients = _FLOAT32 * self.largest.parameters / GIB  # no checkpoint holds them
+        return (kept + 1) * (self.largest.state_gib - gradients)
 
 
 def training_cost(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -146,14 +146,8 @@ def training_batches(
     readers = ranks.local_world_size * max(1, workers.train)
     cache = cache_share(settings.DATA, readers)
     crops = [phase.CROP_SIZE for phase in settings.TRAIN.PROGRESSIVE for _ in range(phase.EPOCHS)]
-    clips = _clip_dataset(settings)(
-        manifest.with_validation_split(settings.DATA),
-        settings.DATA.TRAIN_SPLIT,
-        settings.DATA,
-        seed=settings.SEED,
-        cache_bytes=cache,
-        crops=crops,
-    )
+    split = settings.DATA.TRAIN_SPLIT
+    clips = _clips(settings, manifest, split, seed=settings.SEED, cache_bytes=cache, crops=crops)
     return ShuffledBatches(clips, settings, workers, ranks)
 
 
@@ -165,12 +159,16 @@ def validation_batches(
 ) -> ValidationBatches:
     """Build the validation batches of this process: centred crops of the validation split."""
     split = HELD_OUT if settings.DATA.VALIDATION == "held_out" else settings.DATA.TEST_SPLIT
-    clips = _clip_dataset(settings)(
-        manifest.with_validation_split(settings.DATA), split, settings.DATA, train=False
-    )
+    clips = _clips(settings, manifest, split, train=False)
     return ValidationBatches(clips, settings, workers, ranks)
 
 
-def _clip_dataset(settings: DeblurringSettings) -> type[ClipDataset]:
-    """Return the class of the clips that a preset's model takes."""
-    return ShuffledSpikesDataset if settings.MODEL.shuffles_spikes else ClipDataset
+def _clips(
+    settings: DeblurringSettings,
+    manifest: DatasetManifest,
+    split: str,
+    **options: Any,  # noqa: ANN401 - as of any clips
+) -> ClipDataset:
+    """Open the clips of a split, of the kind that a preset's model takes."""
+    kind = ShuffledSpikesDataset if settings.MODEL.shuffles_spikes else ClipDataset
+    return kind(manifest.with_validation_split(settings.DATA), split, settings.DATA, **options)

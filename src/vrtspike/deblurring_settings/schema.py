@@ -28,6 +28,7 @@ from vrtspike.deblurring_settings.model import ModelSettings, read_vrt_arguments
 from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.deblurring_settings.train import DeblurringTrainSettings
 from vrtspike.deblurring_settings.workflow_settings import DeblurringWorkflowSettings
+from vrtspike.io.files import json_digest
 from vrtspike.system.errors import ConfigError
 
 ABLATION = Ablation(
@@ -107,6 +108,8 @@ class DeblurringSettings(RunSettings):
         data = self.DATA
         folder = Path(data.ROOT).resolve().name
         name = re.sub(r"[^A-Za-z0-9_.]+", "_", folder).strip("._") or "data"
+        if not folder.isascii():
+            name += f"_{json_digest(folder)[:6]}"  # other folders may have the same name otherwise
         if data.BLUR_DIR != "blur":
             name += f"-{data.BLUR_DIR}"
         if data.ON_ERROR != "stop":

@@ -66,10 +66,10 @@ def evaluate_run(job: EvaluationJob) -> EvaluationSummary:
     for protocol in protocols:
         protocol.require_blur(manifest.blur_dir, str(job.manifest_path))
     weights_dir = Path(settings.WEIGHTS.DIR)
-    metric_functions: dict[EvaluationProtocol, MetricFunctions] = {}
+    functions_by_protocol: dict[EvaluationProtocol, MetricFunctions] = {}
     for protocol in protocols:
         metrics = protocol.metrics(settings.TEST.METRICS)
-        metric_functions[protocol] = {
+        functions_by_protocol[protocol] = {
             metric: metric.load(weights_dir, job.device) for metric in metrics
         }
     model = load_model(job.weights, settings, job.device)
@@ -78,12 +78,12 @@ def evaluate_run(job: EvaluationJob) -> EvaluationSummary:
         statistics = read_run_statistics(job.weights.parent).voxels
     tile_model = torch_tile_model(model, statistics, job.device)
     watch = Stopwatch(job.device)
-    rows = _measure_split(job, settings, entries, tile_model, metric_functions, watch)
+    rows = _measure_split(job, settings, entries, tile_model, functions_by_protocol, watch)
     return write_deblurring_results(
         job,
         manifest,
         pd.DataFrame(rows),
-        metric_functions,
+        functions_by_protocol,
         {
             "device": job.device.type,
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -97,7 +97,7 @@ def _measure_split(
     settings: DeblurringSettings,
     entries: Sequence[SequenceEntry],
     tile_model: TileModel,
-    metric_functions: Mapping[EvaluationProtocol, MetricFunctions],
+    functions_by_protocol: Mapping[EvaluationProtocol, MetricFunctions],
     watch: Stopwatch,
 ) -> list[FrameRow]:
     """Measure all sequences, write their pictures, examples and videos, and return the rows.
@@ -107,7 +107,8 @@ def _measure_split(
         settings: settings of the run.
         entries: the sequences.
         tile_model: the model.
-        metric_functions: the metrics of each protocol; examples are chosen by those of the first.
+        functions_by_protocol: the metrics of each protocol; examples are chosen by those of the
+            first.
         watch: times the model.
     """
     rows: list[FrameRow] = []
@@ -119,15 +120,15 @@ def _measure_split(
         videos = None
         if settings.TEST.SAVE_VIDEO:
             videos = stack.enter_context(replaced_folder(job.output / VIDEOS))
-        main_metric_functions = next(iter(metric_functions.values()))
-        examples = Examples(examples_folder, ranking_metric(list(main_metric_functions)))
+        main_functions = next(iter(functions_by_protocol.values()))
+        examples = Examples(examples_folder, ranking_metric(list(main_functions)))
         job.progress(0, total)
         for entry in entries:
             store = Store(entry.store)
             references = _stored_references(store, settings.TEST.SPIKES_ALONE)
             source = StoreClipSource(store)
             frames = measured_frames(
-                entry.name, source, references, tile_model, metric_functions, settings, watch
+                entry.name, source, references, tile_model, functions_by_protocol, settings, watch
             )
             video = None if videos is None else videos / f"{entry.name}.mp4"
             for frame_rows in _save_pictures(entry, frames, pictures, examples, video):

@@ -112,7 +112,7 @@ def measured_frames(
     source: ClipSource,
     references: Iterable[FrameReferences],
     tile_model: TileModel,
-    metric_functions: Mapping[EvaluationProtocol, MetricFunctions],
+    functions_by_protocol: Mapping[EvaluationProtocol, MetricFunctions],
     settings: DeblurringSettings,
     watch: Stopwatch | None = None,
 ) -> Iterator[tuple[list[FrameRow], dict[str, Image]]]:
@@ -126,8 +126,8 @@ def measured_frames(
         source: the input of the model.
         references: the other images of each frame, read one frame at a time.
         tile_model: function that runs the model.
-        metric_functions: the metrics of each protocol; pictures show the frames restored under the
-            first.
+        functions_by_protocol: the metrics of each protocol; pictures show the frames restored under
+            the first.
         settings: ``TEST`` and the length of a clip.
         watch: times the calls of the model under the first protocol; None times nothing.
 
@@ -135,8 +135,8 @@ def measured_frames(
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
     test = settings.TEST
-    tilings = {protocol: protocol.tiling(settings) for protocol in metric_functions}
-    main_tiling = tilings[next(iter(metric_functions))]
+    tilings = {protocol: protocol.tiling(settings) for protocol in functions_by_protocol}
+    main_tiling = tilings[next(iter(functions_by_protocol))]
     streams = {}
     for tiling in dict.fromkeys(tilings.values()):
         model = tile_model
@@ -164,7 +164,7 @@ def measured_frames(
                 images["spikes"], images["gray"] = gray_pair(reference.spikes, reference.sharp)
                 pictures["spikes"] = to_picture(reference.spikes)
             rows = []
-            for protocol, functions in metric_functions.items():
+            for protocol, functions in functions_by_protocol.items():
                 image = protocol.image(restored[tilings[protocol]])
                 compared: FrameImages = {**images, "restored": image}
                 keys = {"protocol": protocol.name, "sequence": sequence, "frame": frame}

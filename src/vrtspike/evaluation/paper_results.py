@@ -41,20 +41,23 @@ class PaperResult:
     tolerance: float = 0.02
 
     def is_reproduced_by(self, psnr: float) -> bool:
-        """Return True if another PSNR reproduces it."""
-        return abs(psnr - self.psnr) <= self.tolerance
+        """Return whether a PSNR reproduces it, by their difference to three decimals."""
+        return abs(self._difference(psnr)) <= self.tolerance
 
     def comparison_text(self, psnr: float) -> str:
         """Return the comparison in a sentence.
 
-        >>> PaperResult(34.81, 11, 1111).comparison_text(34.8)
-        '34.81 dB expected, found 34.80 dB, difference -0.01 dB: within the limit of 0.02 dB'
+        >>> PaperResult(34.81, 11, 1111).comparison_text(34.834)
+        'found 34.834 dB, expected 34.81 dB: the difference of +0.024 dB is beyond 0.02 dB'
         """
         side = "within" if self.is_reproduced_by(psnr) else "beyond"
         return (
-            f"{self.psnr:.2f} dB expected, found {psnr:.2f} dB, difference "
-            f"{psnr - self.psnr:+.2f} dB: {side} the limit of {self.tolerance:.2f} dB"
+            f"found {psnr:.3f} dB, expected {self.psnr:.2f} dB: the difference of "
+            f"{self._difference(psnr):+.3f} dB is {side} {self.tolerance:.2f} dB"
         )
+
+    def _difference(self, psnr: float) -> float:
+        return round(psnr - self.psnr, 3)
 
 
 def vrt_on_gopro() -> PaperResult:

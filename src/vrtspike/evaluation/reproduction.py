@@ -62,7 +62,9 @@ def reproduce_vrt(
     options = StoreOptions.from_settings(settings.DATA)
     weights_dir = Path(settings.WEIGHTS.DIR)
     metrics = protocol.metrics(("psnr", "ssim"))
-    metric_functions = {protocol: {metric: metric.load(weights_dir, device) for metric in metrics}}
+    functions_by_protocol = {
+        protocol: {metric: metric.load(weights_dir, device) for metric in metrics}
+    }
     rows: list[FrameRow] = []
     progress(0, expected.frames)
     for files in clips:
@@ -76,7 +78,7 @@ def reproduce_vrt(
             for index in range(len(blurry.names))
         )
         frames = measured_frames(
-            files.name, source, references, tile_model, metric_functions, settings
+            files.name, source, references, tile_model, functions_by_protocol, settings
         )
         for frame_rows, _ in frames:
             rows += frame_rows

@@ -33,6 +33,24 @@ from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.named_models import BUNDLED_NAMES
 
 
+class DeblurringSummary(EvaluationSummary, total=False):
+    """The contents of ``summary.json``.
+
+    Attributes:
+        blur_dir: folder of the blurry frames.
+        use_spike: the model reads spikes.
+        bins: number of bins of a frame's spikes.
+        spikes_alone: means of pictures from spikes alone by metric; None without.
+        spikes_alone_note: their definition, or the reason why there are none.
+    """
+
+    blur_dir: str
+    use_spike: bool
+    bins: int
+    spikes_alone: Mapping[str, float] | None
+    spikes_alone_note: str
+
+
 def write_deblurring_results(
     job: EvaluationJob,
     manifest: DatasetManifest,
@@ -59,7 +77,7 @@ def write_deblurring_results(
     main_frames = frames[frames["protocol"] == first.name]
     method = settings.TEST.SPIKES_ALONE
     of_spikes = _spikes_alone_means(results[first])
-    entries: EvaluationSummary = {
+    entries: DeblurringSummary = {
         "preset": job.run.name,
         "dataset": manifest.name,
         "split": settings.DATA.TEST_SPLIT,
@@ -211,7 +229,7 @@ def means_table(entries: ProtocolResults) -> pd.DataFrame:
     return pd.DataFrame(rows).fillna("")
 
 
-def write_summary_page(path: Path, sequences: pd.DataFrame, summary: EvaluationSummary) -> None:
+def write_summary_page(path: Path, sequences: pd.DataFrame, summary: DeblurringSummary) -> None:
     """Write a page of the means of each protocol, and of each sequence under the main one.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,10 @@ from vrtspike.system.errors import DataError
 
 _JPEG = b"\xff\xd8\xff"
 """The first bytes of a JPEG file."""
-_JPEG_END = b"\xff\xd9"
+_JPEG_MARKER = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")
+"""A marker of a JPEG file other than those inside of a scan; ITU-T T.81, table B.1."""
+_JPEG_SCAN = b"\xda"
+_JPEG_END = b"\xd9"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _ORIENTATION_TAG = 0x0112
 _MIRRORED = (2, 4, 5, 7)
@@ -29,7 +33,7 @@ HDR_TRANSFERS = frozenset({16, 18})
 WIDE_PRIMARIES = frozenset({9, 11, 12})
 """Colour primaries BT.2020, DCI-P3 and Display P3 (Rec. ITU-T H.273), also in FFmpeg."""
 _NEEDED_BYTES = 32
-"""Bytes at the end of JPEG data that change the picture if they are missing."""
+"""Bytes at the end of a JPEG scan without which a decoder fails or shows another picture."""
 
 
 @dataclass(frozen=True)
@@ -147,29 +151,47 @@ def _require_whole_jpeg(path: Path, contents: bytes) -> None:
     """Reject a damaged JPEG file, of which OpenCV would decode a part without an error.
 
     The picture is decoded a second time without the last bytes of its data. If the file is sound,
-    the picture changes. If a block of the data is zero, the picture is complete before the end and
-    stays the same.
+    the decoder misses them, or the picture changes. If a block of the data is zero, the picture is
+    complete before the end and stays the same.
     """
     import av
 
     fault = DataError(f"{path}: a damaged JPEG file, shown in part; copy or convert it again")
+    scan = _last_scan(contents)
+    if scan is None:
+        raise fault
     try:
         shown = _decoded_jpeg(contents)
     except av.error.InvalidDataError as error:
         raise fault from error
     except av.error.FFmpegError:
         return  # not supported by this decoder
-    # Cameras append further pictures; take the first.
-    splitter = av.CodecContext.create("mjpeg", "r")
-    pictures = [*splitter.parse(contents), *splitter.parse()]
-    first = bytes(pictures[0])
-    end = first.rfind(_JPEG_END)
+    if scan.stop - scan.start <= _NEEDED_BYTES:
+        return
     try:
-        cut = _decoded_jpeg(first[: end - _NEEDED_BYTES] + first[end:])
+        cut = _decoded_jpeg(contents[: scan.stop - _NEEDED_BYTES] + contents[scan.stop :])
     except av.error.FFmpegError:
         return
     if cut == shown:
         raise fault
+
+
+def _last_scan(contents: bytes) -> slice | None:
+    """Find the pixels of a JPEG picture's last scan; None if the file has none or lacks its end.
+
+    A camera's further pictures, after the end of the first, are left out (ITU-T T.81, annex B).
+    """
+    scan = None
+    segment, offset = b"", 2
+    while marker := _JPEG_MARKER.search(contents, offset):
+        if segment == _JPEG_SCAN:
+            scan = slice(offset, marker.start())
+        if marker[1] == _JPEG_END:
+            return scan
+        segment = marker[1]
+        length = int.from_bytes(contents[marker.end() : marker.end() + 2], "big")
+        offset = marker.end() + length
+    return None
 
 
 def _decoded_jpeg(contents: bytes) -> list[bytes]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vrtspike.cluster.current_job import TimeLimit, requeue, time_limit
+from vrtspike.cluster.failures import QUEUED_AGAIN
 from vrtspike.config.loading import require_trainable
 from vrtspike.config.workflow_loading import load_workflow_config
 from vrtspike.launching.machines import DeviceRequest, train_on_machines
@@ -173,7 +174,7 @@ def _requeue_if_cut_short(
     was_cut_short = limit is not None and limit.reached
     # A job that has not completed a single step would not do so after requeueing either.
     if was_cut_short and has_advanced(folder, starts) and requeue(os.environ):
-        messages.show("this job is queued again, where training continues")
+        messages.show(f"{QUEUED_AGAIN}, where training continues")
 
 
 def has_advanced(folder: Path, starts: int) -> bool:

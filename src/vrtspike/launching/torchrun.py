@@ -23,7 +23,7 @@ from vrtspike.cluster.current_job import LIMIT_CHECK_INTERVAL_S, TimeLimit
 from vrtspike.cluster.failures import NEAR_END
 from vrtspike.launching.gpus import Devices
 from vrtspike.launching.signals import LAUNCHER_DIED, STOP_SIGNALS, block_signals, signal_handlers
-from vrtspike.system.cpus import available_cpus
+from vrtspike.system.cpus import available_cpus, number_in
 from vrtspike.system.processes import stop_with_parent
 
 RENDEZVOUS_FILE_VARIABLE = "VRTSPIKE_STORE"
@@ -103,7 +103,7 @@ def training_environment(devices: Devices, ranks: int) -> dict[str, str]:
     """Return the environment of the training processes."""
     # Snakemake sets the variable to all threads of the job, which the processes must share.
     cpus = available_cpus()
-    available = min(int(os.environ.get("OMP_NUM_THREADS") or cpus), cpus)
+    available = min(number_in(os.environ, "OMP_NUM_THREADS") or cpus, cpus)
     return {
         **os.environ,
         "CUDA_VISIBLE_DEVICES": ",".join(devices.names),

@@ -53,6 +53,8 @@ def load_lpips_network(weights: str | Path, net: Net) -> nn.Module:
 def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:
     """LPIPS with the linear layers of its package and the given torchvision backbone weights.
 
+    The random numbers of the run stay unchanged.
+
     Args:
         backbone: state dict of torchvision's AlexNet or VGG-16 (``features.<n>.weight`` ...).
         net: the name of the backbone.
@@ -63,7 +65,7 @@ def build_lpips(backbone: dict[str, torch.Tensor], net: Net) -> nn.Module:
     # Imported here: the package is needed by this term alone.
     import lpips
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.random.fork_rng():
         # The package still uses torchvision's older argument for "without weights".
         warnings.filterwarnings("ignore", category=UserWarning, module="torchvision")
         # pnet_rand keeps the package from downloading; its random backbone is overwritten below.

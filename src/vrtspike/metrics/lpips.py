@@ -9,14 +9,21 @@ import numpy as np
 
 from vrtspike.data.rgb_images import Image
 from vrtspike.metrics.metric import ImageMetric, MetricFunction
+from vrtspike.system.errors import DataError
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
+MIN_SIDE = 31
+"""Minimum height and width in pixels; the last layers of AlexNet have no position in less."""
+
 
 def frame_score(network: nn.Module, device: torch.device) -> MetricFunction:
-    """LPIPS of two frames with a network of :func:`vrtspike.losses.lpips.build_lpips`."""
+    """LPIPS of two frames with a network of :func:`vrtspike.losses.lpips.build_lpips`.
+
+    The function raises a DataError for frames of less than :data:`MIN_SIDE` pixels.
+    """
     import torch
 
     from vrtspike.losses.lpips import LpipsDistance
@@ -24,6 +31,12 @@ def frame_score(network: nn.Module, device: torch.device) -> MetricFunction:
     distance = LpipsDistance(network).to(device)
 
     def score(restored: Image, sharp: Image) -> float:
+        height, width = sharp.shape[:2]
+        if min(height, width) < MIN_SIDE:
+            raise DataError(
+                f"LPIPS: found frames of {height} x {width} pixels, expected {MIN_SIDE} or more; "
+                "leave it out of TEST.METRICS"
+            )
         pair = torch.from_numpy(np.stack([restored, sharp])).to(device)
         with torch.inference_mode():
             return float(distance(*(pair.movedim(-1, 1)[:, None] / 255)))

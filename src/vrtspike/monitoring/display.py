@@ -73,7 +73,8 @@ class Display:
     """
 
     def __init__(self, screen: TextIO | None = None, log: str | Path | None = None) -> None:
-        self._screen, self._log = screen, None
+        self._screen = screen
+        self._log: TextIO | None = None
         self._live: Live | None = None
         self._block: Sequence[str] = ()
         self._progress = ""

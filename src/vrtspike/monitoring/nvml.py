@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ class Gpu:
         uuid: a value for ``CUDA_VISIBLE_DEVICES``.
         index: index of the GPU in ``nvidia-smi``.
         name: name of the model.
-        total: bytes of memory.
+        total: bytes of memory; 0 if the driver does not tell.
         free: bytes of free memory.
         is_mig_instance: true for a MIG instance.
     """
@@ -46,18 +47,47 @@ def _driver() -> Iterator[range]:
 
 
 def installed_gpus() -> list[Gpu]:
-    """Return the machine's GPUs, or their MIG instances; empty without a driver."""
-    gpus = []
+    """Return the machine's GPUs, or their MIG instances; empty without a driver.
+
+    A GPU that does not answer, as one that was lost from the bus, is left out with a warning.
+    """
+    gpus: list[Gpu] = []
     with _driver() as indices:
         for index in indices:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            parts = _mig_instances(handle)
-            for device in parts or [handle]:
-                uuid = str(pynvml.nvmlDeviceGetUUID(device))
-                name = str(pynvml.nvmlDeviceGetName(device))
-                memory = pynvml.nvmlDeviceGetMemoryInfo(device)
-                gpus.append(Gpu(uuid, index, name, memory.total, memory.free, bool(parts)))
+            try:
+                gpus += _devices(index)
+            except pynvml.NVMLError as error:
+                warnings.warn(
+                    f"GPU {index} is left out: the driver answers {error}; see nvidia-smi, and "
+                    "restart the machine",
+                    stacklevel=2,
+                )
     return gpus
+
+
+def _devices(index: int) -> list[Gpu]:
+    """Return a GPU, or its MIG instances.
+
+    Raises:
+        NVMLError: if it does not answer.
+    """
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    parts = _mig_instances(handle)
+    gpus = []
+    for device in parts or [handle]:
+        uuid = str(pynvml.nvmlDeviceGetUUID(device))
+        name = str(pynvml.nvmlDeviceGetName(device))
+        gpus.append(Gpu(uuid, index, name, *_memory(device), bool(parts)))
+    return gpus
+
+
+def _memory(device: Any) -> tuple[int, int]:  # noqa: ANN401 - NVML's
+    """Return the bytes of memory and of free memory; 0 for a GPU that shares the machine's."""
+    try:
+        memory = pynvml.nvmlDeviceGetMemoryInfo(device)
+    except pynvml.NVMLError_NotSupported:
+        return 0, 0
+    return memory.total, memory.free
 
 
 def driver_version() -> str:

@@ -42,7 +42,8 @@ def psnr_table(frame_psnr: pd.DataFrame) -> pd.DataFrame:
     names = list(dict.fromkeys(frame_psnr["model"]))
     blurry = frame_psnr.groupby(keys, sort=False)["psnr_blur"].first()
     models = frame_psnr.pivot_table(index=keys, columns="model", values="psnr", sort=False)
-    table = models.reindex(blurry.index)[names]
+    # The pivot table lacks models of which no frame has a value.
+    table = models.reindex(index=blurry.index, columns=names)
     table.insert(0, "blurry", blurry)
     table.columns.name = None
     return table.reset_index()

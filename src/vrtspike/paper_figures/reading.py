@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from vrtspike.paper_figures.restored_results import read_restored
-from vrtspike.paper_figures.results import ModelResult
+from vrtspike.paper_figures.results import RESERVED_LABELS, ModelResult
 from vrtspike.paper_figures.run_results import RunRestorer, read_run_result
 from vrtspike.restoration.folder.record import RESTORE_RECORD
 from vrtspike.runs.file_names import RUN_RECORD
@@ -36,7 +36,8 @@ def read_results(
         sharp: sharp frames of folders of restored frames; None takes those of their records.
 
     Raises:
-        ConfigError: if a folder is neither, or two have one label and the same sequence.
+        ConfigError: if a folder is neither, two have one label and the same sequence, or a label
+            is one of :data:`~vrtspike.paper_figures.results.RESERVED_LABELS`.
         RunError: if a file is missing or damaged.
         DataError: if frames are missing.
     """
@@ -56,6 +57,11 @@ def read_results(
             raise ConfigError(
                 f"{folder}: neither {RUN_RECORD} nor {RESTORE_RECORD} there; expected the result "
                 "folder of a run (results/train/<preset>) or of vrtspike restore (-o restored)"
+            )
+        if result.label in RESERVED_LABELS:
+            raise ConfigError(
+                f"{folder}: called {result.label}, which names something else in figures, as do "
+                f"{', '.join(RESERVED_LABELS)}; give other names with --labels, one for each result"
             )
         earlier = results.get(result.label)
         results[result.label] = result if earlier is None else _join(earlier, result)

@@ -17,6 +17,9 @@ from vrtspike.system.errors import ConfigError, DataError, did_you_mean
 FRAME_COLUMNS = ["sequence", "frame", "psnr_blur", "psnr"]
 """Columns of a table of PSNR by frame: names, PSNR of the blurry and of the restored frame."""
 
+RESERVED_LABELS = ("blurry", "spikes", "sharp", "sequence", "frame", "number")
+"""Names that pictures and columns of the figures have beside those of models."""
+
 MAX_PSNR_DIFFERENCE = 0.01
 """Maximum difference in dB of a blurry frame's PSNR between two results of the same frames."""
 
@@ -66,7 +69,7 @@ class Cost:
     Attributes:
         psnr: mean in dB.
         parameters: their number; None if unknown.
-        seconds: for each frame; None if unknown.
+        seconds: for each frame, under the protocol; None if unknown.
         device: device that computed, ``cpu`` or ``cuda``.
         dataset: name of the test data.
         protocol: protocol that PSNR was measured under.
@@ -203,7 +206,7 @@ class ComparedResults:
 
         Returns:
             ``sequence``, ``frame``, ``number`` (from 1), ``model``, ``psnr_blur``, ``psnr`` and
-            ``gain`` in dB; frames that not all measured models have are left out.
+            ``gain`` in dB; frames that not all measured models have are left out, but counted.
 
         Raises:
             DataError: if the blurry frames of two models have different PSNR.
@@ -215,8 +218,11 @@ class ComparedResults:
         if not tables:
             return pd.DataFrame(columns=[*FRAME_COLUMNS, "number", "model", "gain"])
         table = pd.concat(tables, ignore_index=True)
+        table["number"] = table.groupby(["model", "sequence"], sort=False).cumcount() + 1
         keys = ["sequence", "frame"]
         groups = table.groupby(keys, sort=False)
+        # A model that lacks earlier frames counts fewer.
+        table["number"] = groups["number"].transform("max")
         table = table[groups["model"].transform("size") == len(tables)]
         spread = table.groupby(keys, sort=False)["psnr_blur"].agg(np.ptp).fillna(0.0)
         if len(spread) and spread.max() > MAX_PSNR_DIFFERENCE:
@@ -226,5 +232,4 @@ class ComparedResults:
                 f"{sequence}/{frame} differs by {spread.max():.2f} dB between results; give "
                 "results of the same frames, or another --protocol"
             )
-        numbers = table.groupby(["model", "sequence"], sort=False).cumcount() + 1
-        return table.assign(number=numbers, gain=table["psnr"] - table["psnr_blur"])
+        return table.assign(gain=table["psnr"] - table["psnr_blur"])

@@ -296,10 +296,12 @@ def _cost(summary: EvaluationSummary, chosen: ProtocolResults) -> Cost | None:
     psnr = chosen["metrics"].get("psnr", {}).get("restored")
     if psnr is None:
         return None
+    # The model is timed under the main protocol, whose tiling others may not share.
+    is_main = chosen["protocol"] == summary["protocol"]
     return Cost(
         psnr=psnr,
         parameters=summary.get("parameters"),
-        seconds=summary.get("model_seconds_per_frame"),
+        seconds=summary.get("model_seconds_per_frame") if is_main else None,
         device=summary.get("device", ""),
         dataset=summary["dataset"],
         protocol=chosen["protocol"],

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from vrtspike.plotting.drawing import styled_figure
+from vrtspike.plotting.drawing import styled_figure, with_chinese
 
 COLUMN_WIDTH = 3.3
 TEXT_WIDTH = 6.9
@@ -30,11 +30,8 @@ MARK = "#E69F00"
 """Orange of marks in pictures: visible on dark and on bright scenes with a black border."""
 
 FontName = Literal["sans", "serif"]
-_FONTS: dict[FontName, Any] = {
-    "sans": {"font.family": ["DejaVu Sans"], "mathtext.fontset": "dejavusans"},
-    "serif": {"font.family": ["STIXGeneral"], "mathtext.fontset": "stix"},
-}
-"""Fonts that Matplotlib contains, so that figures do not depend on the machine."""
+_FONTS: dict[FontName, str] = {"sans": "DejaVu Sans", "serif": "STIXGeneral"}
+"""Fonts that Matplotlib contains, so that figures depend on the machine for Chinese alone."""
 _STYLE: Any = {
     "font.size": FONT_SIZE,
     "axes.titlesize": FONT_SIZE,
@@ -61,6 +58,8 @@ _STYLE: Any = {
     "figure.constrained_layout.w_pad": 0.02,
     "lines.linewidth": 1.1,
     "lines.markersize": 3.2,
+    # Names may contain dollars, which would begin a formula.
+    "text.parse_math": False,
     # Fonts are embedded as TrueType, because many publishers reject the default, Type 3.
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
@@ -114,7 +113,7 @@ def paper_figure(
         constrained: if true, matplotlib arranges the axes.
     """
     paths = [stem.with_name(stem.name + suffix) for suffix in FIGURE_SUFFIXES]
-    style = _STYLE | _FONTS[font]
+    style = _STYLE | {"font.family": with_chinese(_FONTS[font])}
     layout: Literal["constrained"] | None = "constrained" if constrained else None
     with styled_figure(paths, size, style, dpi=DPI, layout=layout) as figure:
         yield figure

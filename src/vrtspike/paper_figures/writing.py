@@ -123,8 +123,13 @@ class FigureWriter:
             sequence, row = self.request.row
             option = f"--row {sequence}:{row}"
             results.require_sequence(sequence, option)
-            frame = results.frames(sequence)[0]
-            height = results.blurry(sequence, frame).shape[0]
+            frames = results.frames(sequence)
+            if not frames:
+                raise ConfigError(
+                    f"{option}: {_no_common_frames(results.models)} in this sequence: name another "
+                    "one, or leave --row out"
+                )
+            height = results.blurry(sequence, frames[0]).shape[0]
             if row >= height:
                 raise ConfigError(
                     f"{option}: found row {row}, outside of the frames of {height} rows: give one "

@@ -54,7 +54,7 @@ def slice_table(slices: Mapping[str, Image], sharp: str | None) -> pd.DataFrame:
         sharp: name of the sharp one, if any.
 
     Returns:
-        ``image``, ``index`` (from 1), ``change``: mean absolute difference to the row of the
+        ``image``, ``number`` (from 1), ``change``: mean absolute difference to the row of the
         frame before, and ``flicker``: mean absolute difference between this change and that of the
         sharp row, pixel by pixel; in grey levels. The first frame has neither; without sharp
         frames there is no flicker.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,19 +80,18 @@ def drawn_figure(
         size: width and height in inches.
         grid: if true, draw grid lines.
     """
-    style = _STYLE | {"font.family": _fonts(), "axes.grid": grid}
+    style = _STYLE | {"font.family": with_chinese("DejaVu Sans"), "axes.grid": grid}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         with styled_figure([Path(path)], size, style, dpi=100) as figure:
             yield figure
 
 
-@cache
-def _fonts() -> list[str]:
-    """Return the default font, and one with Chinese characters if this machine has one."""
+def with_chinese(font: str) -> list[str]:
+    """Return a font, and one with Chinese characters if this machine has one."""
     installed = set(font_manager.get_font_names())
     chinese = [name for name in _CHINESE if name in installed]
-    return ["DejaVu Sans", *chinese[:1]]
+    return [font, *chinese[:1]]
 
 
 def show_text(axes: Axes, text: str) -> None:

@@ -81,6 +81,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
         "split": summary["split"],
         "frames": summary["frames"],
         "sequences": summary["sequences"],
+        "mean_over": "frames" if summary.get("mean_over") == "frames" else "sequences",
         "test_frames": frame_facts,
         "contents": content_entries(summary),
         "frames_text": _frames_text(summary, protocol, report.frames_detail(summary)),
@@ -105,11 +106,7 @@ def read_evaluation(folder: Path, run: PublishedRun) -> EvaluationOnPage | NotEv
 
 
 def _require_keys(summary: EvaluationSummary, folder: Path) -> None:
-    """Require the keys that every task writes.
-
-    Raises:
-        RunError: naming the keys.
-    """
+    """Require the keys that every task writes."""
     missing = [name for name in REQUIRED if name not in summary]
     if missing:
         raise RunError(

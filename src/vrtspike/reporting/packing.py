@@ -74,7 +74,8 @@ def pack_run(
     require_published(folder / WEIGHTS)
     record = read_record(folder) or {}
     summary = find_evaluation(folder, run, evaluation)
-    weights, statistics = folder / WEIGHTS, folder / STATISTICS
+    weights = folder / WEIGHTS
+    statistics = folder / STATISTICS
     _require_space(output, weights.stat().st_size + _OTHER_BYTES)
     with atomic_path(output) as temporary:
         temporary.mkdir(parents=True)
@@ -99,11 +100,7 @@ def pack_run(
 
 
 def _require_space(output: Path, size: int) -> None:
-    """Reject a folder on a disk with too little space, before anything is written.
-
-    Raises:
-        RunError: naming the folder, the needed and the free space.
-    """
+    """Reject a folder on a disk with too little space, before anything is written."""
     free = free_bytes(output)
     if free < size:
         raise RunError(

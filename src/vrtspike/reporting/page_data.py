@@ -6,7 +6,7 @@ Numbers that are not finite are None.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, final
+from typing import Any, Literal, TypedDict, final
 
 TableRow = dict[str, Any]
 """A row of a table by column: texts, and numbers with six digits."""
@@ -199,6 +199,7 @@ class EvaluationOnPage(TypedDict):
         split: folder of the test sequences.
         frames: number of test frames.
         sequences: number of test sequences.
+        mean_over: units of equal weight in the means.
         test_frames: entries of the summary that are equal for evaluations on the same frames.
         contents: entries of the summary on the contents of the data set.
         frames_text: the test frames in words.
@@ -223,6 +224,7 @@ class EvaluationOnPage(TypedDict):
     split: str
     frames: int
     sequences: int
+    mean_over: Literal["frames", "sequences"]
     test_frames: dict[str, Any]
     contents: dict[str, Any]
     frames_text: str

@@ -37,23 +37,21 @@ def curves_of(
     """Return the curves of columns, if the table has them and they contain numbers.
 
     Args:
-        table: table with a column ``step``; values that are not finite are ignored.
+        table: table with a column ``step``.
         columns: titles by column.
-        points: largest number of points; neighbouring values are averaged.
+        points: largest number of points; neighbouring finite values are averaged, and points
+            without any are None.
 
     Returns:
         the curves by title.
     """
     curves: dict[str, Curve] = {}
     for column, title in columns.items():
-        if column not in table:
+        if column not in table or table[column].isna().all():
             continue
-        rows = table.dropna(subset=[column])
-        if rows.empty:
-            continue
-        width = ceil_div(len(rows), points)
-        values = pd.to_numeric(rows[column]).replace([np.inf, -np.inf], np.nan)
-        finite = rows.assign(values=values).sort_values("step", kind="stable")
+        width = ceil_div(len(table), points)
+        values = pd.to_numeric(table[column]).replace([np.inf, -np.inf], np.nan)
+        finite = table.assign(values=values).sort_values("step", kind="stable")
         groups = finite.groupby(np.arange(len(finite)) // width)
         means = json_rows(groups.agg(steps=("step", "last"), values=("values", "mean")))
         curves[title] = {

@@ -14,6 +14,7 @@ from vrtspike.config.fields import shown_tree
 from vrtspike.config.loading import BASE, load_preset
 from vrtspike.config.preset_files import find_presets
 from vrtspike.config.run_schema import RunSettings, unchanged_weights_note
+from vrtspike.config.seed_names import split_seed
 from vrtspike.config.tasks import find_task
 from vrtspike.config.yaml_documents import read_yaml
 from vrtspike.io.files import file_digest
@@ -198,8 +199,10 @@ def training_seconds(record: Mapping[str, Any], times: Sequence[float]) -> float
 def _base(name: str, presets: Path, settings: RunSettings) -> tuple[str, RunSettings]:
     """Return name and settings of the base of a preset: its ``BASE``, or the schema's defaults.
 
-    The base of an ablation's variant is the preset that it is derived from.
+    The base of an ablation's variant is the preset that it is derived from; further seeds have the
+    base of the first.
     """
+    name, _ = split_seed(name)
     files = find_presets(presets).bases
     parent = None
     if name in files:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vrtspike.analysis.comparisons.quality_tables import have_other_contents
+from vrtspike.analysis.evaluation_files import reasons_not_to_count
 from vrtspike.analysis.intervals import CONFIDENCE_LEVEL
 from vrtspike.reporting.embedded_media import evaluation_of
 from vrtspike.reporting.offline_page import Headline
@@ -18,7 +18,8 @@ def verdict(runs: Sequence[RunOnPage]) -> Headline:
     """Write the verdict on the best of the evaluated runs.
 
     The best run has the best result by the first evaluation's main metric, among the runs with the
-    same test frames, because values of different frames cannot be compared.
+    same test frames, because values of different frames cannot be compared. Runs whose values are
+    no test of their model are left out if there are others.
 
     Args:
         runs: runs from :func:`vrtspike.reporting.run_data.read_run_on_page`, at least one.
@@ -26,14 +27,17 @@ def verdict(runs: Sequence[RunOnPage]) -> Headline:
     evaluated = [entry for entry in map(_leading_result, runs) if entry is not None]
     if not evaluated:
         return _verdict_without_values(runs)
-    comparable = [entry for entry in evaluated if entry.compared_by == evaluated[0].compared_by]
-    best = max if evaluated[0].metric["larger_is_better"] else min
+    counted = [entry for entry in evaluated if entry.is_test] or evaluated
+    comparable = [entry for entry in counted if entry.is_comparable(counted[0])]
+    best = max if counted[0].metric["larger_is_better"] else min
     leader = best(comparable, key=lambda entry: entry.result)
     facts = _facts(leader)
-    names = [entry.run["name"] for entry in comparable]
-    others = [entry.run["name"] for entry in evaluated if entry.run["name"] not in names]
+    others = [entry.run["name"] for entry in counted if entry not in comparable]
     if others:
         facts.append(f"not compared, of other test frames or metrics: {', '.join(others)}")
+    not_counted = [entry.run["name"] for entry in evaluated if entry not in counted]
+    if not_counted:
+        facts.append(f"not counted, no test of the model: {', '.join(not_counted)}")
     return Headline(_sentence(leader, len(comparable)), facts, leader.run["name"])
 
 
@@ -58,17 +62,17 @@ class _LeadingResult:
     gain: float
 
     @property
-    def compared_by(self) -> tuple[str, dict[str, Any], _Contents]:
-        """The metric, the test frames and their data, which are equal for comparable runs."""
-        contents = _Contents(self.evaluation["contents"])
-        return self.metric["name"], self.evaluation["test_frames"], contents
+    def is_test(self) -> bool:
+        """The values are a test of the model."""
+        return not reasons_not_to_count({"warnings": self.evaluation["warnings"]})
 
-
-class _Contents(dict[str, Any]):
-    """Contents of a data set, equal to others unless they are known to differ."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Contents) and not have_other_contents(self, other)
+    def is_comparable(self, other: _LeadingResult) -> bool:
+        """Return whether both are of one metric, of the same frames with the same contents."""
+        if self.metric["name"] != other.metric["name"]:
+            return False
+        if self.evaluation["test_frames"] != other.evaluation["test_frames"]:
+            return False
+        return not have_other_contents(self.evaluation["contents"], other.evaluation["contents"])
 
 
 def _leading_result(run: RunOnPage) -> _LeadingResult | None:
@@ -97,9 +101,10 @@ def _facts(leader: _LeadingResult) -> list[str]:
     """Return short statements on the best run."""
     metric = leader.metric
     evaluation = leader.evaluation
+    unit = evaluation["mean_over"]
     facts = [
         *evaluation["warnings"],
-        f"{metric['title']}, mean over the sequences ({evaluation['sequences']}) of split "
+        f"{metric['title']}, mean over the {unit} ({evaluation[unit]}) of split "
         f"{evaluation['split']}",
     ]
     if metric["gain_interval"] is not None:

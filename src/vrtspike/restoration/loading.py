@@ -35,18 +35,19 @@ def load(
             ``vrtspike export``; ``owner/name`` of the Hugging Face hub; or ``general``, the
             bundled weights.
         device: ``cpu``, ``cuda`` or, of several GPUs, ``cuda:1``; None takes a GPU if there is
-            one.
+            one, and the CPU for an ONNX file.
         precision: ``float32``, ``bfloat16`` or ``float16``; ``auto`` is float32 on a CPU and the
             fastest half type on a GPU.
 
     Raises:
-        ConfigError: if the device is not one of this machine, or the precision is unknown.
+        ConfigError: if the device is not one of this machine, the precision is unknown, or either
+            is not that of ONNX files, the CPU and float32.
         RunError: if the folder is not that of a finished run, a file in it is damaged, or this
             installation lacks the weights.
     """
     folder = find_trained_model(run)
     if folder.suffix == ".onnx":
-        return load_onnx(folder, device, precision)
+        return _load_onnx(folder, device, precision)
     chosen_device = choose_device(device)
     chosen_precision = choose_precision(precision, chosen_device)
     published = read_finished(folder)
@@ -70,9 +71,7 @@ def load(
     )
 
 
-def load_onnx(
-    path: Path, device: str | torch.device | None = None, precision: str = "auto"
-) -> TrainedModel:
+def _load_onnx(path: Path, device: str | torch.device | None, precision: str) -> TrainedModel:
     """Load a model that ``vrtspike export`` has written; it computes on the CPU in float32.
 
     Args:

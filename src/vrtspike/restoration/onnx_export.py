@@ -23,7 +23,7 @@ from vrtspike.io.files import atomic_path
 from vrtspike.models.restorer import Restorer
 from vrtspike.restoration.inference.onnx_file import EMPTY_SEAL, METADATA, SCHEMA, SEAL_ENTRY, seal
 from vrtspike.restoration.inputs.clip_source import ClipWindow
-from vrtspike.restoration.loading import load_onnx
+from vrtspike.restoration.loading import load
 from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.system.errors import ConfigError, RunError
 
@@ -121,7 +121,7 @@ def export_model(model: TrainedModel, output: Path, ratio: int = 2) -> float:
 
 def _largest_difference(model: TrainedModel, path: Path, ratio: int) -> float:
     """Return the largest difference of a file's model from PyTorch; NaN if any is NaN."""
-    exported = load_onnx(path)
+    exported = load(path)
     differences = []
     for index, size in enumerate(_COMPARED_SIZES):
         inputs = _example(model, size, ratio, seed=index)

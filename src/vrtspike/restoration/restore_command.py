@@ -32,7 +32,8 @@ class ModelSource:
     Attributes:
         path: its folder or ONNX file.
         run: the run that trained it.
-        exported: the model of an ONNX file, which is loaded at once.
+        exported: the model of an ONNX file, which is loaded at once, as the file alone names the
+            run.
     """
 
     path: Path
@@ -106,10 +107,10 @@ def find_model(name: str, device_name: DeviceName, precision: str) -> ModelSourc
     """
     path = find_trained_model(name)
     if path.suffix == ".onnx":
-        from vrtspike.restoration.loading import load_onnx
+        from vrtspike.restoration.loading import load
 
         device = None if device_name == "auto" else device_name
-        exported = load_onnx(path, device, precision)
+        exported = load(path, device=device, precision=precision)
         return ModelSource(path, exported.run, exported)
     from vrtspike.runs.published import read_finished
 

@@ -86,6 +86,11 @@ class TrainedModel:
         """The complete settings that it was trained with."""
         return require_deblurring_settings(self.run.settings, self.run.name)
 
+    @property
+    def _is_onnx(self) -> bool:
+        """True for an ONNX file: it takes 8-bit frames, and computes those beside a window, too."""
+        return self.network is None
+
     def restore(
         self,
         frames: InputFrames,
@@ -110,7 +115,8 @@ class TrainedModel:
             spikes: uint8 (S, h, w) of 0 and 1, divided evenly among the frames, or an array like
                 this for each frame; H x W is h x w times a whole number. Or the path of a folder
                 of spike files or of one file for all frames. None for a model without.
-            exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip
+            exposures: exposure of each frame, within the steps of its spikes: whole numbers
+                0 <= start < stop and a number sharp from start to stop; spikes for the whole clip
                 are not divided then. None takes those of the layout of the run's data.
             simulate_spikes: simulate them from the blurry frames; they add no information.
             sensor: rows and columns of spike files; None takes the size in the files or beside
@@ -127,8 +133,8 @@ class TrainedModel:
 
         Raises:
             ConfigError: if the model takes spikes and there are none, or the other way round.
-            DataError: if frames or spikes cannot be read, have another type, do not fit together,
-                or lie far outside the recordings that the model was trained on.
+            DataError: if frames, spikes or exposures cannot be read, have another type, do not fit
+                together, or lie far outside the recordings that the model was trained on.
             RunError: if the memory is too small.
         """
         source = open_clip(
@@ -263,8 +269,7 @@ class TrainedModel:
                 f"this model takes {self.ratio}; vrtspike export RUN --ratio N writes one for "
                 "another whole number, a run itself restores all"
             )
-        # An ONNX file computes the frames before and after a window, too.
-        extra_frames = 2 if self.network is None else 0
+        extra_frames = 2 if self._is_onnx else 0
         ratio = source.ratio.numerator
         return fit_tiling(settings, shape, ratio, self.device, tile, extra_frames)
 
@@ -303,8 +308,7 @@ class TrainedModel:
 
     def _check(self, source: InputClip, *, anyway: bool) -> CheckedClip:
         """Check a clip against the recordings of the training; the errors of :func:`check_clip`."""
-        keeps_16_bits = self.network is not None
-        return check_clip(source, self.limits, keeps_16_bits=keeps_16_bits, anyway=anyway)
+        return check_clip(source, self.limits, keeps_16_bits=not self._is_onnx, anyway=anyway)
 
     def _frames_or_blurry(
         self,

@@ -97,6 +97,8 @@ class RunIdentity:
         try:
             if contents.get("schema") != SCHEMA:
                 raise ValueError(f"found schema {contents.get('schema')}, expected {SCHEMA}")
+            if not isinstance(contents["settings"], Mapping):
+                raise ValueError(f"settings: found {contents['settings']!r}, expected a mapping")
             kind = find_task(contents["settings"].get("TASK", DEFAULT_TASK)).SETTINGS
             # Warnings of old keys are suppressed, because a finished run cannot be changed.
             with warnings.catch_warnings(action="ignore", category=DeprecationWarning):

@@ -133,13 +133,12 @@ def publish(folder: Path, output: Path) -> None:
         raise RunError(f"{folder}: the run is {status}; only a finished run can be published")
     logs = folder / file_names.LOGS
     with replaced_folder(output) as temporary:
-        for name in _COPIED:
-            if not (folder / name).is_file():
-                raise RunError(f"{folder / name}: no such file; remove {folder} to train it again")
-            shutil.copyfile(folder / name, temporary / name)
+        for path in (*(folder / name for name in _COPIED), logs / file_names.MEMORY_LOG):
+            if not path.is_file():
+                raise RunError(f"{path}: no such file; remove {folder} to train it again")
+            shutil.copyfile(path, temporary / path.name)
         digests = {name: file_digest(temporary / name) for name in DIGESTED}
         write_json(temporary / file_names.RUN_RECORD, {**record, "digests": digests})
-        shutil.copyfile(logs / file_names.MEMORY_LOG, temporary / file_names.MEMORY_LOG)
         _join_timings(logs, temporary / file_names.TIMING_LOG)
         _copy_pictures(folder, temporary)
         records = read_records(folder / file_names.METRICS_LOG)

@@ -172,7 +172,8 @@ class BaseTrainer:
     @property
     def _replaces_first_weights(self) -> bool:
         """True if the result replaces the file that the training starts from."""
-        return self._first_weights == Path(self.save_path)
+        first = self._first_weights
+        return first is not None and first.resolve() == Path(self.save_path).resolve()
 
     def _first_weights_digest(self) -> dict[str, str]:
         """Return the digest of the weights that the run starts from, as an entry of its identity.
@@ -205,7 +206,6 @@ class BaseTrainer:
         return build
 
     def _show_parameters(self, samples: int) -> None:
-        """Print the heading of the training and its parameters."""
         _show(f"========== {self.title}, {self.area.name} ==========")
         _show(f"samples: {samples}, learning_rate: {self.learning_rate}")
         for name, (key, _) in PARAMETERS.items():

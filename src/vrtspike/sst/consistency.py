@@ -47,7 +47,7 @@ def check_months(stored: xarray.Dataset, sources: xarray.Dataset, area: Area) ->
         Notes on unusual data that can be used.
 
     Raises:
-        DataError: naming file and month, what was found and expected.
+        DataError: if a month contradicts the others.
     """
     title = f"in area {area.name}"
     # Computed together, so that large data are read once.

@@ -212,7 +212,6 @@ def _require_monthly_mean(message: GRIBMessage, title: str) -> None:
 
 
 def _read(path: Path, month: _Month) -> GRIBMessage:
-    """Read the message of a month."""
     import eccodes
 
     with path.open("rb") as stream:
@@ -289,7 +288,7 @@ def _values(path: Path, axes: _Axes, months: list[_Month]) -> NDArray[np.float64
     """Read the values of some months by (month, latitude, longitude), NaN where they are missing.
 
     Raises:
-        DataError: naming the first month that cannot be read.
+        DataError: if a month cannot be read.
     """
     from eccodes import CodesInternalError
 

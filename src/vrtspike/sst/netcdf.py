@@ -100,7 +100,7 @@ def require_monthly_means(field: xarray.DataArray, time: str, path: Path) -> Non
     """Reject a field whose description contradicts its use.
 
     Raises:
-        DataError: naming file, month, what was found and what was expected.
+        DataError: naming file and month.
     """
     for fault in (_step_type(field), _cell_method(field, time), _hour_of_day(field, time)):
         if fault:
@@ -201,7 +201,7 @@ def _month_numbers(dates: xarray.DataArray) -> list[int]:
 
 
 def _label(part: xarray.DataArray, time: str, path: Path) -> xarray.DataArray:
-    """Return a field with the coordinates of :func:`read_months`."""
+    """Return a field with the coordinates of :func:`vrtspike.sst.reading.read_months`."""
     months = _month_numbers(part[time])
     label = part.coords.get("expver", part.attrs.get("GRIB_expver", FINAL))
     coords = {

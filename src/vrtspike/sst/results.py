@@ -7,6 +7,7 @@ ahead.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,6 +44,18 @@ _BEST_POSSIBLE = (
     "best possible forecast: the expectation of the generated temperature, given all until the "
     "start month; no forecast has a lower RMSE in the mean over many start months."
 )
+
+
+class ForecastSummary(EvaluationSummary, total=False):
+    """The contents of ``summary.json``.
+
+    Attributes:
+        masked: share of sea and months that are not measured.
+        leads: rows of the comparison with the best baseline, by months ahead.
+    """
+
+    masked: float
+    leads: list[dict[str, Any]]
 
 
 def write_forecast_results(
@@ -83,7 +96,7 @@ def write_forecast_results(
         {"file": f"{COMPARISON_PICTURES}/{name}", "caption": caption}
         for name, caption in CAPTIONS.items()
     ]
-    entries: EvaluationSummary = {
+    entries: ForecastSummary = {
         "definitions": definitions,
         "warnings": warnings,
         "figures": figures,

@@ -79,7 +79,6 @@ def prepare(settings: SSTSettings, manifest_path: Path, show: Callable[[str], No
 
 
 def _globe(settings: GenerateSettings) -> Globe:
-    """Return the generated globe."""
     from vrtspike.sst.generate import Globe
 
     return Globe(years=settings.YEARS, seed=settings.SEED, anomalies=settings.ANOMALIES)

@@ -34,7 +34,7 @@ def available_cpus(
         _machine_cpus(),
         *(_cgroup_cpus(group) for group in cgroup_folders("cpu", cgroups)),
         _batch_cpus(environment),
-        _number(environment, CPUS_VARIABLE),
+        number_in(environment, CPUS_VARIABLE),
     ]
     return max(1, min((limit for limit in limits if limit is not None), default=1))
 
@@ -48,20 +48,24 @@ def _machine_cpus() -> int | None:
 
 def _batch_cpus(environment: Mapping[str, str]) -> int | None:
     """Count the CPUs of this node that a batch system has allocated; None outside of a job."""
-    per_task = _number(environment, "SLURM_CPUS_PER_TASK")
+    per_task = number_in(environment, "SLURM_CPUS_PER_TASK")
     if per_task is not None:
-        return per_task * (_number(environment, "SLURM_NTASKS_PER_NODE") or 1)
+        return per_task * (number_in(environment, "SLURM_NTASKS_PER_NODE") or 1)
     for name in ("SLURM_CPUS_ON_NODE", "PBS_NCPUS", "NCPUS", "LSB_DJOB_NUMPROC", "NSLOTS"):
-        number = _number(environment, name)
+        number = number_in(environment, name)
         if number is not None:
             return number
     return None
 
 
-def _number(environment: Mapping[str, str], name: str) -> int | None:
-    """Return a positive number in a variable, if there is one."""
-    value = environment.get(name, "")
-    return int(value) if value.isdigit() and int(value) > 0 else None
+def number_in(environment: Mapping[str, str], name: str) -> int | None:
+    """Return a positive number in a variable, the first of a list, if there is one.
+
+    >>> number_in({"OMP_NUM_THREADS": "4,2"}, "OMP_NUM_THREADS")
+    4
+    """
+    value = environment.get(name, "").partition(",")[0].strip()
+    return int(value) if value.isdecimal() and int(value) > 0 else None
 
 
 def _cgroup_cpus(group: Path) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from vrtspike.system.errors import EXIT_USER_ERROR, UserError, is_text, printable
+from vrtspike.system.progress_bar import take_screen
 from vrtspike.system.termination import TerminatedBySignal, exit_on_signals, exit_with_snakemake
 from vrtspike.system.user_environment import expand_home, set_default_user
 from vrtspike.system.user_error_messages import user_fault
@@ -38,6 +39,7 @@ def run_main(
         exit_function: function that ends the process with a status.
     """
     warnings.filterwarnings("default", category=DeprecationWarning, module=r"vrtspike\.")
+    take_screen()
     _repair_streams()
     set_default_user()
     status: int | None = None

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import cache
 from html import escape
 from typing import TextIO, TypeAlias
 
@@ -133,13 +134,26 @@ def _notebook_bar(title: str) -> ProgressCallback:
     return show
 
 
+@cache
+def take_screen() -> int | None:
+    """Take the descriptor in :data:`SCREEN_VARIABLE`, which is removed; None if it is not open.
+
+    A program calls this before it opens a file, which might get the number of a closed screen.
+    Processes that it starts do not inherit the descriptor, and therefore not the variable either.
+    """
+    number = os.environ.pop(SCREEN_VARIABLE, "")
+    if not number.isdigit():
+        return None
+    try:
+        os.fstat(int(number))
+    except OSError:
+        return None
+    return int(number)
+
+
 def _screen() -> TextIO:
-    number = os.environ.get(SCREEN_VARIABLE, "")
-    if number.isdigit():
-        # The variable may be inherited without the file.
-        with contextlib.suppress(OSError):
-            return os.fdopen(int(number), "w", closefd=False)
-    return sys.stderr
+    descriptor = take_screen()
+    return sys.stderr if descriptor is None else os.fdopen(descriptor, "w", closefd=False)
 
 
 def _plain(title: str, stream: TextIO) -> ProgressCallback:

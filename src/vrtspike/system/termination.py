@@ -106,8 +106,9 @@ def process_identity(pid: int | None = None) -> str | None:
     pid = os.getpid() if pid is None else pid
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        # The program's name may contain spaces and brackets.
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+        # The program's name may contain spaces and brackets, and end within a character.
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = text.rpartition(")")[2]
         space = Path("/proc/self/ns/pid").readlink()
     except OSError:
         return None

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
@@ -42,19 +42,45 @@ _WORKER_FAILED = re.compile(
 class SizedDataset(Protocol):
     """A map-style data set.
 
-    It may have further methods, which are called in the process that reads a batch:
-
-    - ``set_epoch(epoch: int) -> None``, before each batch, so that augmentation may depend on
-      (seed, epoch, index);
-    - ``read_batch(indices: Sequence[int]) -> Any``, which returns a batch; without it, PyTorch
-      stacks samples;
-    - ``cache_stats() -> CacheStats | None``, which returns the counters of the process's cache,
-      None without a cache.
+    It may have the methods of :class:`EpochDataset`, :class:`BatchDataset`, :class:`CachedDataset`
+    and :class:`NamedDataset`, too. They are called in the process that reads a batch.
     """
 
     def __len__(self) -> int: ...  # noqa: D105
 
     def __getitem__(self, index: int) -> Any: ...  # noqa: ANN401, D105
+
+
+@runtime_checkable
+class EpochDataset(Protocol):
+    """A data set whose augmentation may depend on (seed, epoch, index)."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next samples; called before each batch."""
+
+
+@runtime_checkable
+class BatchDataset(Protocol):
+    """A data set that makes its batches; PyTorch stacks the samples of others."""
+
+    def read_batch(self, indices: Sequence[int]) -> Any:  # noqa: ANN401 - any batch
+        """Return a batch of these samples."""
+
+
+@runtime_checkable
+class CachedDataset(Protocol):
+    """A data set with a cache."""
+
+    def cache_stats(self) -> CacheStats | None:
+        """Return the counters of the process's cache; None without a cache."""
+
+
+@runtime_checkable
+class NamedDataset(Protocol):
+    """A data set whose samples have names in messages; those of others have numbers."""
+
+    def sample_name(self, index: int) -> str:
+        """Return the name of a sample."""
 
 
 class ShuffledBatches:
@@ -163,14 +189,15 @@ class ValidationBatches:
             raise RunError("the validation split has no samples; add data, or leave validation out")
         size = settings.TRAIN.VAL_BATCH_SIZE
         indices = list(range(ranks.rank, len(dataset), ranks.world_size))
-        keys = [(0, indices[start : start + size]) for start in range(0, len(indices), size)]
+        self._keys = [(0, indices[start : start + size]) for start in range(0, len(indices), size)]
         max_samples = ceil_div(len(dataset), ranks.world_size)
         self.rounds = ceil_div(max_samples, size)
         """Batches of the process with the most of them."""
         self._settings = settings
+        self._reader = _BatchReader(dataset, workers.val)
         self._loader = _loader(
-            _BatchReader(dataset, workers.val),
-            keys,
+            self._reader,
+            self._keys,
             settings.DATALOADER,
             ranks,
             workers.val,
@@ -182,33 +209,49 @@ class ValidationBatches:
         # Training workers hold the batches that they have read ahead meanwhile.
         return _explain_failures(iter(self._loader), self._settings, ("VAL", "TRAIN"))
 
+    def sample_names(self, number: int) -> str:
+        """Return the names of the samples of a batch of this process, for messages."""
+        _, indices = self._keys[number]
+        return ", ".join(map(self._reader.sample_name, indices))
+
 
 class _BatchReader(Dataset[Any]):
     """The batches of a data set by their keys, and the cache counters of each reading process."""
 
     def __init__(self, dataset: SizedDataset, workers: int) -> None:
         self.module = type(dataset).__module__
-        self._dataset: Any = dataset  # with further methods
+        self._dataset = dataset
         shape = (max(1, workers), len(CacheStats._fields))
         self._uses = torch.zeros(shape, dtype=torch.int64).share_memory_()
 
     def cache_stats(self) -> CacheStats | None:
         """Return the sum over all reading processes; None without a cache."""
-        if not hasattr(self._dataset, "cache_stats") or self._dataset.cache_stats() is None:
+        if self._cache_of_process() is None:
             return None
         return CacheStats(*self._uses.sum(dim=0).tolist())
 
     def __getitem__(self, key: BatchKey) -> Any:  # noqa: ANN401 - any batch
         epoch, indices = key
-        if hasattr(self._dataset, "set_epoch"):
+        if isinstance(self._dataset, EpochDataset):
             self._dataset.set_epoch(epoch)
-        if hasattr(self._dataset, "read_batch"):
+        if isinstance(self._dataset, BatchDataset):
             batch = self._dataset.read_batch(indices)
         else:
             batch = default_collate([self._dataset[index] for index in indices])
-        if hasattr(self._dataset, "cache_stats"):
-            self._note_cache_stats(self._dataset.cache_stats())
+        self._note_cache_stats(self._cache_of_process())
         return batch
+
+    def sample_name(self, index: int) -> str:
+        """Return the name of a sample for messages."""
+        if isinstance(self._dataset, NamedDataset):
+            return self._dataset.sample_name(index)
+        return f"sample {index}"
+
+    def _cache_of_process(self) -> CacheStats | None:
+        """Return the cache counters of this process; None without a cache."""
+        if isinstance(self._dataset, CachedDataset):
+            return self._dataset.cache_stats()
+        return None
 
     def _note_cache_stats(self, use: CacheStats | None) -> None:
         """Share the cache counters of this process with the process that trains."""

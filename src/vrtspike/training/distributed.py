@@ -115,11 +115,10 @@ def rendezvous_url() -> str:
     return f"file://{store}"
 
 
-class AllReduce:
+class _AllReduce:
     """Hook that averages a bucket of gradients over the processes and times the final wait.
 
-    The part of the all-reduce that does not overlap with the backward pass is timed as ``sync``.
-    The hook holds no reference to the replica, because PyTorch would then keep the replica alive.
+    It holds no reference to the replica, because PyTorch would then keep the replica alive.
 
     Attributes:
         switch: switch of the running section ``backward``; None times nothing.
@@ -136,21 +135,51 @@ class AllReduce:
         return allreduce_hook(dist.group.WORLD, bucket)
 
 
-def replicate(model: nn.Module, ranks: DistributedContext, all_reduce: AllReduce) -> nn.Module:
-    """Wrap a model so that its gradients are averaged over the processes, if several.
+class Replica:
+    """A model whose gradients are averaged over the processes, if several.
 
     Args:
         model: model on its device, in its precision.
         ranks: processes of the run.
-        all_reduce: hook that averages gradients.
+
+    Attributes:
+        module: the model to call in training.
     """
-    if ranks.world_size == 1:
-        return model
-    ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
-    replica = DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
-    # PyTorch inspects a hook's annotations and cannot read postponed ones.
-    replica.register_comm_hook(all_reduce, lambda hook, bucket: hook(bucket))
-    return replica
+
+    def __init__(self, model: nn.Module, ranks: DistributedContext) -> None:
+        self._model = model
+        self._ranks = ranks
+        self._all_reduce = _AllReduce()
+        self.module = self._wrapped()
+
+    def renew(self) -> None:
+        """Read again which parameters require a gradient; DistributedDataParallel does so once."""
+        self.module = self._wrapped()
+
+    def accumulate(self, *, sync: bool) -> AbstractContextManager[None]:
+        """Return the context of a micro-step's passes; gradients are averaged if ``sync``."""
+        if sync or not isinstance(self.module, DistributedDataParallel):
+            return nullcontext()
+        return self.module.no_sync()
+
+    def time_wait(self, switch: SectionSwitch | None) -> None:
+        """Time what is left of the all-reduce after the backward pass, as ``sync``.
+
+        Args:
+            switch: switch of the running section ``backward``; None times nothing.
+        """
+        self._all_reduce.switch = switch
+
+    def _wrapped(self) -> nn.Module:
+        """Return the model, wrapped if there are several processes."""
+        ranks = self._ranks
+        if ranks.world_size == 1:
+            return self._model
+        ids = [ranks.local_rank] if ranks.device.type == "cuda" else None
+        module = DistributedDataParallel(self._model, device_ids=ids, gradient_as_bucket_view=True)
+        # PyTorch inspects a hook's annotations and cannot read postponed ones.
+        module.register_comm_hook(self._all_reduce, lambda hook, bucket: hook(bucket))
+        return module
 
 
 def reduce_step_statistics(
@@ -183,10 +212,3 @@ def reduce_step_statistics(
     world = ranks.world_size
     means = {name: loss / world for name, loss in zip(sums, loss_sums, strict=True)}
     return means, norm_value, [round(count) for count in count_sums]
-
-
-def accumulate(replica: nn.Module, *, sync: bool) -> AbstractContextManager[None]:
-    """Return the context of a micro-step's passes; gradients are averaged if ``sync``."""
-    if sync or not isinstance(replica, DistributedDataParallel):
-        return nullcontext()
-    return replica.no_sync()

@@ -80,9 +80,9 @@ def fit(
     attributes = getattr(objective, "__dict__", objective) if identity is None else dict(identity)
     run = _fit_identity(
         type(objective),
-        (model_class, model_parameters),
-        (dataset_class, dataset_parameters),
         run_settings,
+        model=(_dotted_name(model_class), model_parameters),
+        dataset=(_dotted_name(dataset_class), dataset_parameters),
         attributes=attributes,
         lr_factors=lr_factors or {},
     )
@@ -102,10 +102,10 @@ def fit(
 
 def _fit_identity(
     objective_class: type,
-    model: tuple[Callable[..., nn.Module], Mapping[str, Any]],
-    dataset: tuple[Callable[..., SizedDataset], Mapping[str, Any]],
     settings: RunSettings,
     *,
+    model: tuple[str, Mapping[str, Any]],
+    dataset: tuple[str, Mapping[str, Any]],
     attributes: Any,  # noqa: ANN401 - JSON values, or what is rejected
     lr_factors: Mapping[str, float],
 ) -> RunIdentity:
@@ -113,22 +113,20 @@ def _fit_identity(
 
     Args:
         objective_class: class of the objective.
-        model: class of the model, and its parameters.
-        dataset: class of the training data, and its parameters.
         settings: complete settings.
+        model: name of the class of the model, and its parameters.
+        dataset: name of the class of the training data, and its parameters.
         attributes: further values that decide the result; left out if empty.
         lr_factors: factors on the learning rate; left out if empty.
 
     Raises:
         RunError: if a class has no name, or a value is not JSON.
     """
-    model_class, model_parameters = model
-    dataset_class, dataset_parameters = dataset
     parts: dict[str, Any] = {
         # The names are those of the first version, so that fingerprints of earlier runs stay.
         "task": _dotted_name(objective_class),
-        "model": [_dotted_name(model_class), model_parameters],
-        "dataset": [_dotted_name(dataset_class), dataset_parameters],
+        "model": model,
+        "dataset": dataset,
         "settings": {name: result_settings(settings)[name] for name in _SECTIONS},
     }
     if lr_factors:
@@ -142,7 +140,8 @@ def _fit_identity(
             "parameters of models and data sets, and attributes of the objective where there is no "
             f"identity, must be JSON values, which identify the run: {error}"
         ) from error
-    return RunIdentity(objective_class.__name__, settings, _dotted_name(dataset_class), fingerprint)
+    dataset_name, _ = dataset
+    return RunIdentity(objective_class.__name__, settings, dataset_name, fingerprint)
 
 
 def _validated_settings(settings: Mapping[str, Any], validated: bool) -> RunSettings:

@@ -15,13 +15,7 @@ from vrtspike.config.run_schema import RunSettings
 from vrtspike.launching.signals import StopRequest
 from vrtspike.monitoring.timing import section
 from vrtspike.system.seeds import seed_everything
-from vrtspike.training.distributed import (
-    AllReduce,
-    DistributedContext,
-    accumulate,
-    reduce_step_statistics,
-    replicate,
-)
+from vrtspike.training.distributed import DistributedContext, Replica, reduce_step_statistics
 from vrtspike.training.objectives import Batch, TrainingParts
 from vrtspike.training.optimizers import (
     build_optimizer,
@@ -89,11 +83,10 @@ class Learner:
         # After the average, which is a copy that is not compiled.
         if self._train_settings.COMPILE_MODEL:
             self.model.compile(mode=self._train_settings.COMPILE_MODE)
-        self._forward_module = self.precision.forward_module(
+        forward_module = self.precision.forward_module(
             self.model, half_precision_weights=parts.half_precision_weights
         )
-        self._all_reduce = AllReduce()
-        self._replica = replicate(self._forward_module, ranks, self._all_reduce)
+        self._replica = Replica(forward_module, ranks)
 
     def trained_model(self) -> nn.Module:
         """Return the model to validate and publish: the moving average (TRAIN.EMA), if any."""
@@ -155,8 +148,7 @@ class Learner:
         )
         self.optimizer.zero_grad(set_to_none=True)
         if set_frozen(self._frozen, step):
-            # DistributedDataParallel reads requires_grad only once.
-            self._replica = replicate(self._forward_module, self._ranks, self._all_reduce)
+            self._replica.renew()
         return rate
 
     def _micro_step(self, batch: Batch, step: int, micro: int) -> dict[str, torch.Tensor]:
@@ -175,15 +167,15 @@ class Learner:
         number = step * self._micro_batches + micro * self._ranks.world_size + self._ranks.rank
         seed_everything(self._seed, number)
         # Autocast keeps the casts of weights until its end: recomputation takes them from there.
-        with accumulate(self._replica, sync=micro == steps - 1), self.precision.autocast():
+        with self._replica.accumulate(sync=micro == steps - 1), self.precision.autocast():
             with section("forward"):
                 batch = self._objective.add_targets(batch)
-                output = self._objective.forward(self._replica, batch)
+                output = self._objective.forward(self._replica.module, batch)
             with section("loss"), self.precision.full_precision():
                 terms = self._objective.losses(output.float(), batch, step)
                 loss = torch.stack(list(terms.values())).sum() / steps
             with section("backward") as switch, self.precision.full_precision():
-                self._all_reduce.switch = switch
+                self._replica.time_wait(switch)
                 self.precision.scaler.scale(loss).backward()
         return {name: term.detach() / steps for name, term in terms.items()}
 

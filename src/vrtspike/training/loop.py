@@ -74,7 +74,7 @@ class Trainer:
         self.log = log
         self.timing = timing
         self.display = log.display
-        self.micro_batches = micro_batches
+        self.micro_batches_per_step = micro_batches
         self.epochs = Epochs(parts.training_batches.per_epoch, micro_batches)
         self.total_steps = count_steps(settings, parts.training_batches.per_epoch, micro_batches)
         self.counters = RunCounters()
@@ -129,8 +129,8 @@ class Trainer:
 
     def _open_stream(self) -> Iterator[Any]:
         """Return the batches of this process for the steps after the checkpoint."""
-        first = self.counters.step * self.micro_batches + self.ranks.rank
-        last = self.total_steps * self.micro_batches
+        first = self.counters.step * self.micro_batches_per_step + self.ranks.rank
+        last = self.total_steps * self.micro_batches_per_step
         stream = self.parts.training_batches.stream(first, self.ranks.world_size, end=last)
         if self.timing.enabled and not self._is_finished():
             stream = self._note_arithmetic(stream)
@@ -226,17 +226,28 @@ class Trainer:
         watched = watched_metric(
             self.parts.objective.metric, self.settings.TRAIN.EARLY_STOPPING, metrics
         )
+        last_validated = self.counters.validated_step
         is_best = self.counters.note_validation(
             metrics, watched, self.parts.objective.lower_is_better
         )
         self.log.write("validation", step, self._epoch(), metrics)
-        if step % (self.settings.LOG.VISUALS_EVERY_STEPS or 1) == 0:
+        if self._pictures_are_due(last_validated):
             self.log.write_pictures(step, pictures)
         if is_best:
             self.log.write_weights(self.learner.trained_model(), BEST_WEIGHTS)
         values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         mark = " (best)" if is_best else ""
         self.display.show(f"validation after step {step}: {values}{mark}")
+
+    def _pictures_are_due(self, last_validated: int) -> bool:
+        """Return whether LOG.VISUALS_EVERY_STEPS selects the pictures of this validation.
+
+        Args:
+            last_validated: step of the validation before.
+        """
+        interval = self.settings.LOG.VISUALS_EVERY_STEPS or 1
+        passes_multiple = self.counters.step // interval > last_validated // interval
+        return passes_multiple or self._is_finished()
 
     def load_best(self) -> None:
         """Load the weights of the best validation; without one, keep the last weights.
@@ -288,7 +299,7 @@ class Trainer:
                 state = {
                     "step": self.counters.step,
                     "fingerprint": self.log.fingerprint,
-                    "micro_batches": self.micro_batches,
+                    "micro_batches": self.micro_batches_per_step,
                     **{name: stateful.state_dict() for name, stateful in self.stateful.items()},
                 }
                 save_checkpoint(self.log.checkpoints, state, self.settings.TRAIN.KEEP_LAST)

@@ -57,26 +57,26 @@ class Epochs:
     """Epochs of a run, counted from 1. An epoch may end within a step, which belongs to it.
 
     Attributes:
-        micro_batches: micro-batches of an epoch.
+        micro_batches_per_epoch: micro-batches of an epoch.
         micro_batches_per_step: micro-batches of an optimiser step, of all processes together.
 
-    >>> epochs = Epochs(micro_batches=5, micro_batches_per_step=2)
+    >>> epochs = Epochs(micro_batches_per_epoch=5, micro_batches_per_step=2)
     >>> [epochs.number_of_step(step) for step in range(1, 7)]
     [1, 1, 1, 2, 2, 3]
     >>> [step for step in range(1, 7) if epochs.is_last_step(step)]
     [3, 5]
     """
 
-    micro_batches: int
+    micro_batches_per_epoch: int
     micro_batches_per_step: int
 
     def number_of_step(self, step: int) -> int:
         """Return the epoch in which a step begins."""
-        return (step - 1) * self.micro_batches_per_step // self.micro_batches + 1
+        return (step - 1) * self.micro_batches_per_step // self.micro_batches_per_epoch + 1
 
     def is_last_step(self, step: int) -> bool:
         """Return whether the epoch of a step ends with it."""
-        finished = step * self.micro_batches_per_step // self.micro_batches
+        finished = step * self.micro_batches_per_step // self.micro_batches_per_epoch
         return finished >= self.number_of_step(step)
 
 

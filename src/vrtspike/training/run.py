@@ -148,7 +148,8 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         plan = (
             f"{trainer.learner.precision.name}, {ranks.world_size} x {ranks.device.type}, "
             f"steps {trainer.counters.step} to {trainer.total_steps}, {warmup} of them warm-up, "
-            f"{trainer.micro_batches} batches of {trainer.settings.TRAIN.BATCH_SIZE} a step"
+            f"{trainer.micro_batches_per_step} batches of "
+            f"{trainer.settings.TRAIN.BATCH_SIZE} a step"
         )
     else:
         plan = f"{unchanged_weights_note(run.settings.unchanged_weights)} (TRAIN.MAX_STEPS is 0)"
@@ -165,7 +166,7 @@ def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None
         parameters=parameters,
         precision=trainer.learner.precision.name,
         processes=ranks.world_size,
-        micro_batches=trainer.micro_batches,
+        micro_batches=trainer.micro_batches_per_step,
         total_steps=trainer.total_steps,
         **facts,
     )

@@ -38,7 +38,8 @@ def validate_model(
         on the first process; None if a process was requested to stop.
 
     Raises:
-        FloatingPointError: if the model gives values that are not finite.
+        FloatingPointError: if the model gives values that are not finite; on all processes alike,
+            naming the samples.
     """
     was_training = model.training
     model.eval()
@@ -47,10 +48,15 @@ def validate_model(
     assert batches is not None
     metrics: list[dict[str, float]] = []
     pictures: ValidationPictures = {}
+    spoiled = ""
     source = iter(batches)
     try:
         for round_ in range(batches.rounds):
-            if ranks.sum(torch.tensor(float(stop.received is not None), device=ranks.device)) > 0:
+            flags = torch.tensor([spoiled != "", stop.received is not None], dtype=torch.float32)
+            is_spoiled, is_stopping = (ranks.sum(flags.to(ranks.device)) > 0).tolist()
+            if is_spoiled:
+                break
+            if is_stopping:
                 return None
             # In the last round this process may have no batch left.
             for raw in islice(source, 1):
@@ -63,14 +69,20 @@ def validate_model(
                 ):
                     output = objective.forward(model, batch).float()
                 if not output.isfinite().all():
-                    raise FloatingPointError("the model gives values that are not finite")
+                    # The other processes wait for this one's next collective operation.
+                    spoiled = batches.sample_names(round_)
+                    continue
                 with section("metrics"):
                     metrics += objective.metrics(output, batch)
                 if round_ == 0 and ranks.is_main:
                     pictures = objective.pictures(output, batch)
     finally:
         model.train(was_training)
-    samples = list(chain.from_iterable(ranks.gather(metrics)))
+    metrics_of_ranks, spoiled_of_ranks = zip(*ranks.gather((metrics, spoiled)), strict=True)
+    names = ", ".join(filter(None, spoiled_of_ranks))
+    if names:
+        raise FloatingPointError(f"the model gives values that are not finite for {names}")
+    samples = list(chain.from_iterable(metrics_of_ranks))
     means = {name: float(np.mean([sample[name] for sample in samples])) for name in samples[0]}
     return means, pictures
 

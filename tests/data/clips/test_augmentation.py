@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from vrtspike.data.clips.augmentation import (
 from vrtspike.data.clips.dataset import ClipDataset
 from vrtspike.data.clips.dataset_manifest import DatasetManifest, SequenceEntry
 from vrtspike.data.raw.layouts.spk_gopro import spk_gopro_exposure
+from vrtspike.data.raw.spikes import size_ratio
 from vrtspike.data.store.writing import write_store
 from vrtspike.data.voxels.counting import voxelize
 from vrtspike.deblurring_settings.stores import StoreOptions
@@ -271,11 +274,28 @@ def test_a_batch_changes_to_a_camera_or_a_sensor_of_half_the_size(filmed):
     assert kinds[32, 16] < 15
 
 
+def random_dataset(folder: Path, sensor: int) -> DatasetManifest:
+    """A training sequence of random frames of 96 x 96 pixels and a sensor of so many rows."""
+    metadata = store_metadata((56, 56), (96, 96), (sensor, sensor))
+    write_store(folder / "s.zarr", metadata, random_frames(metadata))
+    entry = SequenceEntry("train", "s", 2, folder / "s.zarr")
+    return DatasetManifest(folder, "d", StoreOptions(bins=4), "blur", "", None, (entry,))
+
+
+@pytest.mark.parametrize(("sensor", "ratios"), [(96, {1, 2}), (64, {1.5, 3}), (48, {1, 2, 4})])
+def test_frames_of_a_batch_never_become_smaller_than_the_sensor(tmp_path, sensor, ratios):
+    options = settings(CLIP_LEN=1, CROP_SIZE=48, RATIO_AUGMENT=0.5, NUM_VOXEL_BINS=4)
+    clips = ClipDataset(random_dataset(tmp_path, sensor), "train", options)
+    drawn = Counter()
+    for epoch in range(100):
+        clips.set_epoch(epoch)
+        batch = clips.read_batch([0])
+        drawn[size_ratio(batch.blur.shape[2:4], batch.spikes.counts.shape[-2:])] += 1
+    assert drawn.keys() == ratios
+    assert 35 <= drawn[Fraction(96, sensor)] <= 65
+
+
 def test_halves_of_odd_sensor_crops_are_refused(tmp_path):
-    metadata = store_metadata((56, 56), (96, 96), (12, 12))
-    write_store(tmp_path / "s.zarr", metadata, random_frames(metadata))
-    entry = SequenceEntry("train", "s", 2, tmp_path / "s.zarr")
-    dataset = DatasetManifest(tmp_path, "d", StoreOptions(bins=4), "blur", "", None, (entry,))
     options = settings(CLIP_LEN=1, CROP_SIZE=40, RATIO_AUGMENT=0.1, NUM_VOXEL_BINS=4)
     with pytest.raises(ConfigError, match=r"crops of 40 pixels .* are 5 pixels of the sensor"):
-        ClipDataset(dataset, "train", options)
+        ClipDataset(random_dataset(tmp_path, 12), "train", options)

@@ -64,6 +64,8 @@ def test_validation_clips_cover_every_frame_from_the_middle(filmed):
     for length, starts in ((4, [0, 1]), (5, [0]), (1, [0, 1, 2, 3, 4])):
         others = ClipDataset(filmed, "test", settings(CLIP_LEN=length), train=False)
         assert [start for _, start in others.clips] == starts
+    # The names of frames count from 1.
+    assert clips.sample_name(1) == "test/c from frame 000003"
     assert torch.equal(clips[1].blur, full.blur[2:5, 32:64, 48:80])
     assert torch.equal(clips[1].spikes.counts, full.spikes.counts[2:5, :, 16:32, 24:40])
 

@@ -43,5 +43,8 @@ def test_a_training_has_the_ranges_of_its_sequences_and_of_its_augmentation():
     assert faulty.rate == pytest.approx((0.0978, 0.442))
     resized = trained_on(DARK, BRIGHT, **off | {"RATIO_AUGMENT": 0.5})
     assert resized == replace(plain, ratio=(1.0, 4.0))
+    # Cameras of half the size would have frames smaller than the sensor.
+    full = replace(DARK, ratio=(1.5, 1.5))
+    assert trained_on(full, **off | {"RATIO_AUGMENT": 0.5}).ratio == (1.5, 3.0)
     assert trained_on(DARK, None, **off) is None
     assert trained_on(**off) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,20 @@ def test_missing_files_and_steps_are_refused(tmp_path):
     for start, count in [(1, 3), (4, 0), (-1, 2), (2, -1)]:
         with pytest.raises(DataError, match="the file holds 3"):
             read_spikes(tmp_path / "a.dat", 8, 8, start=start, count=count)
+
+
+def test_a_file_that_becomes_shorter_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "a.dat"
+    write_spikes(path, np.zeros((3, 8, 8), np.uint8))
+
+    def count_and_cut(*arguments):
+        steps = count_steps(*arguments)
+        os.truncate(path, 20)
+        return steps
+
+    monkeypatch.setattr("vrtspike.data.raw.spikes.count_steps", count_and_cut)
+    with pytest.raises(DataError, match=r"a\.dat: found 12 bytes from step 1 on, expected 16; "):
+        read_spikes(path, 8, 8, start=1)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.config.run_schema import RunSettings
-from vrtspike.deblurring.advice.batch_sizes import advise_batch
+from vrtspike.deblurring.advice.batch_sizes import advise_batch, micro_batch_keys
+from vrtspike.deblurring.advice.hardware import USABLE, Machine, MachineGpus, speed_of_gpu
+from vrtspike.deblurring.training_cost import ClipCost, TrainingCost
 
 RATE = "TRAIN.BATCH_SIZE={} TRAIN.OPTIM.LR={}"
 MICRO = "TRAIN.BATCH_SIZE={} TRAIN.GRADIENT_ACCUMULATION_STEPS={}"
@@ -61,3 +63,13 @@ def test_the_gain_of_larger_micro_batches():
     # The preset's own micro-batch is the largest that divides the samples of a step.
     text = advise_batch(settings, fixed=4.0, sample=1.0, usable=7.0, hours=hours)
     assert text == f"3 fit: {MICRO.format(3, 4)}, 12 samples a step as before"
+
+
+@pytest.mark.parametrize(("gpu", "batch"), [(MachineGpus("A", 1, 10 / USABLE), 6), (None, 3)])
+def test_clips_need_twice_the_memory_on_a_cpu_and_the_state_does_not(gpu, batch):
+    settings = RunSettings.model_validate({"TRAIN": {"GRADIENT_ACCUMULATION_STEPS": 6}})
+    clip = ClipCost(4.0, 1.0, tflop=1, run_tflop=1, moved_tb=1, operations=1, parameters=1)
+    cost = TrainingCost(1, 1, run_tflop=1, moved_tb=1, largest=clip, batch=1)
+    machine = Machine(2, 10 / USABLE, gpu, speed_of_gpu(1.0, 100.0), "")
+    keys = micro_batch_keys(settings, cost, machine)
+    assert keys == MICRO.format(batch, 6 // batch)

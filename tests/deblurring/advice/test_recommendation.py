@@ -141,6 +141,18 @@ def test_memory_and_hours_are_counted(project):
     assert on_cpus == pytest.approx(120 * clip / (0.48 * 0.15) / 3600)
 
 
+def test_the_state_of_a_training_is_in_float32_on_a_cpu_too(project):
+    """The bytes of the moving average are counted once; those of clips are doubled elsewhere."""
+    preset = project / "config/presets/light.yaml"
+    text = preset.read_text()
+    memory_gib = {}
+    for rate in ("0.999", "0"):
+        preset.write_text(text.replace("EMA: 0.999", f"EMA: {rate}"))
+        memory_gib[rate] = fits(advise_for(None))["light"].memory_gib
+    parameters = counted_costs()["presets"]["light"]["parameters"]
+    assert memory_gib["0.999"] - memory_gib["0"] == pytest.approx(4 * parameters / 2**30)
+
+
 def test_presets_that_need_more_disk_than_is_free_do_not_fit(project, monkeypatch):
     monkeypatch.setattr(recommendation, "free_bytes", lambda path: 30 * GB)
     # 29.3 GB of stores and four checkpoints of 0.29 GB.

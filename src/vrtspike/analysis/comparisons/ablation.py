@@ -55,14 +55,14 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
     evaluated = read_evaluated(folders)
     ablations = list(_group(evaluated))
     for models in ablations:
-        _require_equal(models)
+        _require_comparable(models)
     table, metrics = ablation_table(ablations)
     sentences = [
         sentence
         for models in ablations
         for sentence in _sentences(models, table[table["preset"] == models[0][0].run.name])
     ]
-    first = frozenset(table.index[~table["preset"].duplicated()])
+    own_models = frozenset(table.index[~table["preset"].duplicated()])
     differences = {f"{name} difference": f"+{metric.format}" for name, metric in metrics.items()}
     formats = quality_formats(metrics) | differences | {"steps": ",", "parameters": ","}
     definitions = [_ablation_of(models[0][0].run) for models in ablations]
@@ -73,7 +73,7 @@ def compare_variants(folders: Sequence[Path], output: Path) -> tuple[pd.DataFram
         seed_note = f"The {SPREAD} is the standard deviation over seeds (SEEDS)."
     frames = frames_note({member.run.name: member.summary for member in evaluated})
     note = " ".join([*notes, quality_note(metrics), seed_note, frames])
-    page = Table(table, formats=formats, strong_rows=first)
+    page = Table(table, formats=formats, strong_rows=own_models)
     write_tables(output, title, note.strip(), [page], sentences)
     return table, sentences
 
@@ -149,7 +149,7 @@ def _group(evaluated: Sequence[EvaluatedRun]) -> Iterator[VariantSeeds]:
         yield [[by_name[name] for name in names] for names in models]
 
 
-def _require_equal(models: VariantSeeds) -> None:
+def _require_comparable(models: VariantSeeds) -> None:
     """Reject models that differ in more than the key of their variant and the seed.
 
     Evaluations must not differ in protocol, data, split or tile.

@@ -65,8 +65,10 @@ def write_sweep(
     test_validations = [text for run, _ in runs if (text := run.settings.validation_on_test_key)]
     if test_validations:
         table = table.assign(note=chosen_on_warning("the test split", test_validations[0]))
-    formats = {metric.name: metric.format for metric in shown}
-    formats |= {f"{name} spread": spec for name, spec in formats.items()} | {"parameters": ","}
+    formats = {"parameters": ","}
+    for metric in shown:
+        formats[metric.name] = metric.format
+        formats[f"{metric.name} spread"] = metric.format
     write_tables(output, f"Sweep {title}", NOTE, [Table(table, formats=formats)])
     keys = list(dict.fromkeys(key for member_values in values.values() for key in member_values))
     text = parallel_coordinates(table, keys, shown).to_html(include_plotlyjs=True)
@@ -108,9 +110,10 @@ def _row(
     validations = [validation_of_weights(folder, run.settings) for run, folder in runs]
     seeds = pd.DataFrame(validations, columns=list(metrics), dtype="float64")
     for metric in metrics:
-        row |= {metric: seeds[metric].mean(skipna=False)}
-        row |= {f"{metric} spread": seeds[metric].std(skipna=False)}
-    return row | {"steps": runs[0][0].steps, "parameters": runs[0][0].parameters}
+        row[metric] = seeds[metric].mean(skipna=False)
+        row[f"{metric} spread"] = seeds[metric].std(skipna=False)
+    first_run, _ = runs[0]
+    return row | {"steps": first_run.steps, "parameters": first_run.parameters}
 
 
 def parallel_coordinates(

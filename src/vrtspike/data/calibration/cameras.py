@@ -112,7 +112,6 @@ class Calibration:
 
 
 def _offset_faults(offset: TimeOffset) -> list[str]:
-    """Return reasons not to use a time offset."""
     faults = []
     if offset.residual_steps is not None and offset.residual_steps > GOOD_STEPS:
         faults.append(

@@ -199,11 +199,7 @@ def _collect_faults(sequences: Mapping[str, _Sequence], survey_faults: Faults) -
 
 
 def _require_all_splits(accepted: Sequence[str], faults: Mapping[str, list[str]]) -> None:
-    """Reject a data set if a split has no sequence left.
-
-    Raises:
-        DataError: with the faults of its sequences.
-    """
+    """Reject a data set if a split has no sequence left."""
     remaining = {_split(name) for name in accepted}
     empty = sorted({_split(name) for name in faults} - remaining)
     if not empty:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Literal, NamedTuple
 
 import cv2
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from vrtspike.data.clips.recording_limits import MAX_FAULTS, MAX_THRESHOLD
+from vrtspike.data.clips.recording_limits import MAX_FAULTS, MAX_THRESHOLD, MIN_CAMERA_RATIO
 from vrtspike.data.clips.samples import BinnedSpikes, Sample
 
 _FLIP_CODES = {(True, True): -1, (True, False): 0, (False, True): 1}
@@ -97,19 +98,24 @@ def add_sensor_faults(spikes: BinnedSpikes, random: np.random.Generator) -> Binn
     return spikes._replace(counts=counts, gain=change * spikes.gain)
 
 
-def draw_ratio_change(probability: float, random: np.random.Generator) -> RatioChange:
-    """Draw the change of ratio of a batch; both changes are equally probable.
+def draw_ratio_change(
+    probability: float, ratio: Fraction, random: np.random.Generator
+) -> RatioChange:
+    """Draw the change of ratio of a batch.
+
+    Both changes are equally probable; below :data:`MIN_CAMERA_RATIO`, there is only the sensor.
 
     Args:
         probability: probability of any change.
+        ratio: pixels of a frame for each spike pixel along each side.
         random: draws it.
     """
     draw = random.random()
-    if draw < probability / 2:
+    if draw >= probability:
+        return "none"
+    if draw < probability / 2 and ratio >= MIN_CAMERA_RATIO:
         return "camera"
-    if draw < probability:
-        return "sensor"
-    return "none"
+    return "sensor"
 
 
 def change_ratio(sample: Sample, change: RatioChange) -> Sample:

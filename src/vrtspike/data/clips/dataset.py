@@ -7,6 +7,7 @@ on the device.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -47,8 +48,10 @@ class ClipDataset(Dataset[Sample]):
     - DATA.NEIGHBOURS: the clips that are left without neighbours;
     - DATA.AUGMENT: flips and transposition;
     - DATA.THRESHOLD_AUGMENT: the sensor's threshold;
-    - DATA.FAULT_AUGMENT: its faults;
-    - DATA.RATIO_AUGMENT: the ratio of its size to that of the frames.
+    - DATA.FAULT_AUGMENT: its faults.
+
+    DATA.RATIO_AUGMENT changes whole batches (:meth:`read_batch`), by (seed, epoch, index of the
+    first clip); a clip that is read alone keeps its sizes.
 
     Otherwise: clips follow each other without overlap, the last one moved back to end with the
     sequence, and the crop is the middle of the frame.
@@ -101,10 +104,11 @@ class ClipDataset(Dataset[Sample]):
         self._train = train
         self._epoch = 0
         store_metadata = self.store_metadata
+        self._ratio = next(iter(store_metadata.values())).ratio
         crops_of_all_epochs = sorted(set(self._crops))
-        _require_sizes(store_metadata, settings.CLIP_LEN, crops_of_all_epochs)
+        _require_sizes(store_metadata, self._ratio, settings.CLIP_LEN, crops_of_all_epochs)
         if settings.RATIO_AUGMENT:
-            _require_halves(store_metadata, crops_of_all_epochs)
+            _require_halves(self._ratio, crops_of_all_epochs)
         self.clips = [
             (name, start)
             for name, metadata in store_metadata.items()
@@ -126,7 +130,7 @@ class ClipDataset(Dataset[Sample]):
         self._epoch = epoch
 
     def __getitem__(self, index: int) -> Sample:
-        """Read clip ``index``."""
+        """Read clip ``index``, without DATA.RATIO_AUGMENT."""
         return self._read(index, self._random(index))
 
     def read_batch(self, indices: Sequence[int]) -> Sample:
@@ -139,9 +143,14 @@ class ClipDataset(Dataset[Sample]):
             self._read(index, random) for index, random in zip(indices, randoms, strict=True)
         ]
         if self._train and self._settings.RATIO_AUGMENT and samples[0].spikes is not None:
-            change = draw_ratio_change(self._settings.RATIO_AUGMENT, randoms[0])
+            change = draw_ratio_change(self._settings.RATIO_AUGMENT, self._ratio, randoms[0])
             samples = [change_ratio(sample, change) for sample in samples]
         return stack_samples(samples)
+
+    def sample_name(self, index: int) -> str:
+        """Return the sequence of a clip and its first frame, for messages."""
+        name, start = self.clips[index]
+        return f"{name} from frame {self._stores[name].metadata.frames[start]}"
 
     def cache_stats(self) -> CacheStats | None:
         """Return the cache counters of this process; None without a cache."""
@@ -172,12 +181,7 @@ class ClipDataset(Dataset[Sample]):
         if self._train:
             sample = self._augment(sample, random)
         if settings.NEIGHBOURS and sample.spikes is not None:
-            spikes = self._with_absent_neighbors(
-                sample.spikes,
-                before=neighbors and start > 0,
-                after=neighbors and frames.stop < len(store.metadata.frames),
-            )
-            sample = sample._replace(spikes=spikes)
+            sample = sample._replace(spikes=self._with_absent_neighbors(sample.spikes))
         return sample
 
     def _crop(self, metadata: StoreMetadata, random: np.random.Generator) -> tuple[slice, slice]:
@@ -207,11 +211,9 @@ class ClipDataset(Dataset[Sample]):
             spikes = add_sensor_faults(spikes, random)
         return sample._replace(spikes=spikes)
 
-    def _with_absent_neighbors(
-        self, spikes: BinnedSpikes, *, before: bool, after: bool
-    ) -> BinnedSpikes:
+    def _with_absent_neighbors(self, spikes: BinnedSpikes) -> BinnedSpikes:
         """Return the spikes of T + 2 frames, see :func:`pad_absent_neighbors`."""
-        return pad_absent_neighbors(spikes, before=before, after=after)
+        return pad_absent_neighbors(spikes)
 
 
 def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
@@ -229,14 +231,9 @@ def _clip_starts(frames: int, length: int, *, every_frame: bool) -> list[int]:
 
 
 def _require_sizes(
-    store_metadata: Mapping[str, StoreMetadata], length: int, crops: Sequence[int]
+    store_metadata: Mapping[str, StoreMetadata], ratio: Fraction, length: int, crops: Sequence[int]
 ) -> None:
-    """Reject sequences that are too short or too small, or whose ratio does not suit the crops.
-
-    Raises:
-        DataError: naming them all.
-    """
-    ratio = next(iter(store_metadata.values())).ratio
+    """Reject sequences that are too short or too small, or whose ratio does not suit the crops."""
     faults = []
     for name, metadata in store_metadata.items():
         is_short = len(metadata.frames) < length
@@ -257,13 +254,8 @@ def _require_sizes(
         raise DataError(list_faults(title, faults, advice))
 
 
-def _require_halves(store_metadata: Mapping[str, StoreMetadata], crops: Sequence[int]) -> None:
-    """Reject crops that a sensor of half the size cannot see.
-
-    Raises:
-        ConfigError: naming the key.
-    """
-    ratio = next(iter(store_metadata.values())).ratio
+def _require_halves(ratio: Fraction, crops: Sequence[int]) -> None:
+    """Reject crops that a sensor of half the size cannot see."""
     for crop in crops:
         if crop / ratio % 2:
             raise ConfigError(

@@ -115,11 +115,7 @@ def merge_dataset(
 
 
 def _require_one_kind(folder: Path, manifests: Mapping[str, StoreManifest]) -> None:
-    """Reject stores of which some were built with other settings, or some hold no spikes.
-
-    Raises:
-        DataError: with a store of each kind.
-    """
+    """Reject stores of which some were built with other settings, or some hold no spikes."""
     kinds: dict[str, str] = {}
     for name, store in sorted(manifests.items()):
         spikes = "no spikes" if store["spike_size"] is None else "spikes"

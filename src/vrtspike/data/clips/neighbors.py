@@ -1,4 +1,4 @@
-"""Voxels of the frames before and after a clip, and their replacement where there are none."""
+"""The frames before and after a clip, and replacements of their voxels where there are none."""
 
 from __future__ import annotations
 
@@ -16,6 +16,19 @@ def voxel_frames(frames: int, *, neighbors: bool) -> int:
     (5, 3)
     """
     return frames + 2 if neighbors else frames
+
+
+def with_neighbors(frames: slice, count: int) -> slice:
+    """Return consecutive frames with the one before and the one after, if the sequence has them.
+
+    Args:
+        frames: indices of the frames.
+        count: frames of the sequence.
+
+    >>> with_neighbors(slice(0, 3), 12), with_neighbors(slice(9, 12), 12)
+    (slice(0, 4, None), slice(8, 12, None))
+    """
+    return slice(max(frames.start - 1, 0), min(frames.stop + 1, count))
 
 
 def pad_with_means(voxels: torch.Tensor) -> torch.Tensor:

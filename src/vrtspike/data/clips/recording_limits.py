@@ -20,6 +20,10 @@ MAX_FAULTS = {"dark": 0.02, "flipped": 0.02, "hot": 0.002, "dead": 0.002, "late"
 """Maximum fault rates in clips that DATA.FAULT_AUGMENT chooses; see
 :func:`vrtspike.data.clips.augmentation.add_faults`."""
 
+MIN_CAMERA_RATIO = 2
+"""Minimum ratio for cameras with half as many rows and columns, which DATA.RATIO_AUGMENT chooses:
+their frames are at least as large as the sensor, as those of every recording."""
+
 Range = tuple[float, float]
 """Smallest and largest value."""
 
@@ -86,7 +90,7 @@ def training_limits(
 
     DATA.THRESHOLD_AUGMENT raises gains, and lowers rates, by up to :data:`MAX_THRESHOLD`.
     DATA.FAULT_AUGMENT adds spikes without light, which raises rates and lowers gains, and removes
-    some. DATA.RATIO_AUGMENT halves and doubles ratios.
+    some. DATA.RATIO_AUGMENT doubles ratios, and halves those from :data:`MIN_CAMERA_RATIO`.
 
     Args:
         sequences: the ranges of each; None of one without spikes or of an older data set.
@@ -114,8 +118,9 @@ def training_limits(
         min_rate *= 1 - MAX_FAULTS["flipped"] - MAX_FAULTS["dead"]
     min_ratio, max_ratio = merged["ratio"]
     if data.RATIO_AUGMENT > 0:
-        min_ratio /= 2
         max_ratio *= 2
+        if min_ratio >= MIN_CAMERA_RATIO:
+            min_ratio /= 2
     return RecordingLimits(
         (min_gain, max_gain), (min_rate, max_rate), (min_ratio, max_ratio), merged["steps"]
     )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 from torch.utils.data import default_collate
 
+from vrtspike.data.clips.neighbors import with_neighbors
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.store.reading import Store
 from vrtspike.data.voxels.bins import bin_edges, bin_table
@@ -21,8 +22,9 @@ from vrtspike.system.rounding import ceil_div
 class BinnedSpikes(NamedTuple):
     """The spikes of a clip of T frames in K bins each, on h x w pixels of the sensor.
 
-    With DATA.NEIGHBOURS they are those of T + 2 frames, one more on either side. In a batch, every
-    tensor has one more axis, B, in front.
+    With DATA.NEIGHBOURS they are those of T + 2 frames, one more on either side; before
+    :func:`pad_absent_neighbors`, of those that there are. In a batch, every tensor has one more
+    axis, B, in front.
 
     Attributes:
         counts: uint8 (T, K, h, w), spikes per bin.
@@ -85,22 +87,42 @@ def read_clip(
     sharp = torch.from_numpy(store.read("sharp", frames, rows, columns))
     if metadata.spike_size is None:
         return Sample(blur, sharp, spikes=None)
-    counted = frames
-    if neighbors:
-        counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(metadata.frames)))
+    counted = with_neighbors(frames, len(metadata.frames)) if neighbors else frames
     sensor_rows = on_sensor(rows, metadata.ratio)
     sensor_columns = on_sensor(columns, metadata.ratio)
     if precomputed:
         counts = store.read("voxels", counted, sensor_rows, sensor_columns)
     else:
         counts = _count_spikes(store, counted, sensor_rows, sensor_columns)
-    spikes = BinnedSpikes(
-        torch.from_numpy(counts),
-        torch.from_numpy(bin_table(metadata.binned[counted], metadata.bins)),
-        torch.tensor(store.gain, dtype=torch.float32),
-        has_neighbors=torch.tensor([False, False]),
-    )
+    bin_steps = bin_table(metadata.binned[counted], metadata.bins)
+    assert store.gain is not None, "a sequence with spikes has a gain"
+    spikes = binned_spikes(counts, bin_steps, store.gain, frames, counted)
     return Sample(blur, sharp, spikes)
+
+
+def binned_spikes(
+    counts: NDArray[np.uint8],
+    bin_steps: NDArray[np.uint8],
+    gain: float,
+    frames: slice,
+    counted: slice,
+) -> BinnedSpikes:
+    """Return the spikes of a clip as tensors that share the memory of the arrays.
+
+    Args:
+        counts: (T, K, h, w), spikes per bin.
+        bin_steps: (T, K), spike steps of each bin.
+        gain: brightness of a spike rate of 1.
+        frames: indices of the frames of the clip.
+        counted: indices of the frames whose spikes these are, see
+            :func:`~vrtspike.data.clips.neighbors.with_neighbors`.
+    """
+    return BinnedSpikes(
+        torch.from_numpy(counts),
+        torch.from_numpy(bin_steps),
+        torch.tensor(gain, dtype=torch.float32),
+        torch.tensor([counted.start < frames.start, counted.stop > frames.stop]),
+    )
 
 
 def on_sensor(pixels: slice, ratio: Fraction) -> slice:
@@ -132,20 +154,13 @@ def _count_spikes(store: Store, frames: slice, rows: slice, columns: slice) -> N
     return np.stack(counts)
 
 
-def pad_absent_neighbors(spikes: BinnedSpikes, *, before: bool, after: bool) -> BinnedSpikes:
-    """Pad the places of absent neighbours, and record which ones there are spikes of.
-
-    Args:
-        spikes: spikes of the frames of a clip, and of its neighbours that are not absent.
-        before: true if they include the frame before the clip.
-        after: true if they include the frame after the clip.
-    """
-    padding_before = 0 if before else 1
-    padding_after = 0 if after else 1
+def pad_absent_neighbors(spikes: BinnedSpikes) -> BinnedSpikes:
+    """Pad the places of absent neighbours: the spikes become those of T + 2 frames."""
+    padding_before, padding_after = (~spikes.has_neighbors).int().tolist()
     counts = functional.pad(spikes.counts, (0, 0, 0, 0, 0, 0, padding_before, padding_after))
     # Each bin has one step, so that nothing is divided by zero.
     bin_steps = functional.pad(spikes.bin_steps, (0, 0, padding_before, padding_after), value=1)
-    return BinnedSpikes(counts, bin_steps, spikes.gain, torch.tensor([before, after]))
+    return spikes._replace(counts=counts, bin_steps=bin_steps)
 
 
 def stack_samples(samples: Sequence[Sample]) -> Sample:

@@ -42,11 +42,10 @@ class ShuffledSpikesDataset(ClipDataset):
         if settings.NEIGHBOURS:
             _require_other_frames(self.store_metadata)
 
-    def _with_absent_neighbors(
-        self, spikes: BinnedSpikes, *, before: bool, after: bool
-    ) -> BinnedSpikes:
+    def _with_absent_neighbors(self, spikes: BinnedSpikes) -> BinnedSpikes:
         """Return the spikes of T + 2 frames, those of absent ones replaced by others."""
-        padded = super()._with_absent_neighbors(spikes, before=before, after=after)
+        padded = super()._with_absent_neighbors(spikes)
+        before, after = spikes.has_neighbors.tolist()
         order = mirrored_order(len(padded.counts), before=before, after=after)
         return BinnedSpikes(
             padded.counts[order], padded.bin_steps[order], padded.gain, torch.tensor([True, True])
@@ -54,11 +53,7 @@ class ShuffledSpikesDataset(ClipDataset):
 
 
 def _require_other_frames(store_metadata: Mapping[str, StoreMetadata]) -> None:
-    """Reject sequences of one frame, which have no other frame's spikes.
-
-    Raises:
-        DataError: naming them all.
-    """
+    """Reject sequences of one frame, which have no other frame's spikes."""
     faults = [
         f"{name}: 1 frame" for name, metadata in store_metadata.items() if len(metadata.frames) == 1
     ]

@@ -215,12 +215,18 @@ def _read_dat(path: Path, nbytes: int, start: int, stop: int) -> NDArray[np.uint
     """Read steps of a ``.dat`` file: (T, ``nbytes``), ``nbytes`` being those of a step.
 
     Raises:
-        DataError: if the file cannot be read.
+        DataError: if the file cannot be read, or has been cut since its steps were counted.
     """
+    size = (stop - start) * nbytes
     try:
-        raw = np.fromfile(path, np.uint8, count=(stop - start) * nbytes, offset=start * nbytes)
+        raw = np.fromfile(path, np.uint8, count=size, offset=start * nbytes)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    if raw.size != size:
+        raise DataError(
+            f"{path}: found {raw.size} bytes from step {start} on, expected {size}; the file "
+            "became shorter while it was read; wait until it is written, or copy it again"
+        )
     return raw.reshape(stop - start, nbytes)
 
 

@@ -125,7 +125,6 @@ class _Search:
             self._add_sequence(layout, split, name)
 
     def _add_sequence(self, layout: Layout, split: str, name: str) -> None:
-        """Look at the files of a sequence."""
         sequence = f"{split}/{printable(name)}"
         try:
             _require_usable(name)
@@ -195,11 +194,7 @@ def _split_hint(root: Path, split: str, splits: Sequence[str], layout: str) -> s
 
 
 def _require_folders(folder: RawFolder, splits: Sequence[str]) -> None:
-    """Reject roots that are not folders.
-
-    Raises:
-        DataError: naming the key.
-    """
+    """Reject roots that are not folders."""
     root = Path(folder.root)
     spike_root = folder.spike_root
     wanted = f"the folder that holds {' and '.join(splits)}"
@@ -216,11 +211,7 @@ def _require_folders(folder: RawFolder, splits: Sequence[str]) -> None:
 
 
 def _require_truth(layout: Layout, root: Path) -> None:
-    """Reject a set without sharp frames for training and evaluation.
-
-    Raises:
-        DataError: naming the way to restore it.
-    """
+    """Reject a set without sharp frames for training and evaluation."""
     if layout.sharp is None:
         raise DataError(
             f"{root}: the layout {layout.name} has no sharp frames, so nothing can be trained on "
@@ -239,11 +230,7 @@ def _look_alikes(names: Sequence[str]) -> list[list[str]]:
 
 
 def _require_usable(name: str) -> None:
-    """Reject names of sequences that manifests, results or the workflow do not support.
-
-    Raises:
-        DataError: with the reason.
-    """
+    """Reject names of sequences that manifests, results or the workflow do not support."""
     if not is_text(name):
         raise DataError("its name is not UTF-8; rename the sequence")
     if not FORBIDDEN_CHARACTERS.isdisjoint(name):

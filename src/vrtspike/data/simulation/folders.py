@@ -99,11 +99,7 @@ def simulate(
 
 
 def _refuse_unused(source: str, options: Mapping[str, object]) -> None:
-    """Reject options that change nothing with a source of frames.
-
-    Raises:
-        ConfigError: naming them.
-    """
+    """Reject options that change nothing with a source of frames."""
     names = [option_name(name) for name, value in options.items() if value is not None]
     if names:
         raise ConfigError(
@@ -115,7 +111,7 @@ def _read_sensor(keys: Mapping[str, object], steps_per_frame: int) -> SimulatedS
     """Return the sensor that options describe.
 
     Raises:
-        ConfigError: naming the options that are out of their range.
+        ConfigError: if options are out of their range.
     """
     values = dict(keys)
     if values.get("STEPS_PER_FRAME") is None:
@@ -271,11 +267,7 @@ def _for_each(
 
 
 def _require_usable_frames(source: FrameFolder, output: Path) -> None:
-    """Reject frames that cannot be simulated, or that the results would replace.
-
-    Raises:
-        DataError: naming the folder.
-    """
+    """Reject frames that cannot be simulated, or that the results would replace."""
     frame_files(source.path)
     folder = output / source.split / source.sequence
     if source.path.resolve().is_relative_to(folder.resolve()):

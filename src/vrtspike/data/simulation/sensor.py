@@ -122,7 +122,6 @@ def integrate_and_fire(pictures: Iterator[Gray], sensor: SensorSettings) -> Iter
 def _thresholds(
     shape: tuple[int, ...], sensor: SensorSettings, random: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Draw the threshold of each pixel."""
     theta = np.full(shape, sensor.THETA, np.float32)
     if sensor.THETA_SPREAD:
         spread = 1 + sensor.THETA_SPREAD * random.standard_normal(shape)

@@ -270,9 +270,6 @@ def _require_no_others(folder: Path, written: Path, count: int) -> None:
         folder: the folder that is replaced.
         written: folder with the new files.
         count: number of the written files, for the message.
-
-    Raises:
-        DataError: naming a file.
     """
     others = [path for path in folder.glob("*") if not (written / path.name).exists()]
     if others or folder.is_symlink():

@@ -109,7 +109,6 @@ def build_store(
 
 
 def _metadata(manifest: IngestManifest, options: StoreOptions) -> StoreMetadata:
-    """Return the metadata of the store of a checked sequence."""
     exposures = []
     totals = []
     for frame in manifest["frames"]:
@@ -138,11 +137,7 @@ def _pair(size: Sequence[int]) -> tuple[int, int]:
 
 
 def _refuse_changed(root: str | Path, manifest: IngestManifest) -> None:
-    """Reject raw files that changed since ingestion.
-
-    Raises:
-        DataError: naming them.
-    """
+    """Reject raw files that changed since ingestion."""
     changed = changed_files(root, manifest)
     if changed:
         title = f"files of {manifest['split']}/{manifest['sequence']} changed since ingestion"

@@ -203,11 +203,7 @@ def _seconds(timed: Packet | av.VideoFrame, ticks: int = 0) -> Fraction:
 
 
 def _require_progressive(path: Path, frame: av.VideoFrame, index: int) -> None:
-    """Reject interlaced frames.
-
-    Raises:
-        DataError: naming the frame.
-    """
+    """Reject interlaced frames."""
     if frame.interlaced_frame:
         raise DataError(
             f"{path}: frame {index} is interlaced, its odd and even rows are of two moments; "

@@ -60,7 +60,7 @@ def batch_advice(
 def _counted_memory(cost: ClipCost, machine: Machine) -> tuple[float, float]:
     """Return the GiB of a training without clips, and of each clip."""
     factor = 1.0 if machine.gpu else FLOAT32
-    return factor * cost.state_gib, factor * cost.clip_gib
+    return cost.state_gib, factor * cost.clip_gib
 
 
 def advise_batch(

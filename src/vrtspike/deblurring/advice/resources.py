@@ -20,7 +20,8 @@ from vrtspike.system.errors import DataError
 from vrtspike.training.workers import resolve_worker_counts
 
 FLOAT32 = 2.0
-"""Memory of float32 relative to half precision, which the table counts."""
+"""Memory of clips in float32 relative to half precision, which the table counts; the state of a
+training is in float32 everywhere."""
 MIN_STEPS = 1000
 """Minimum number of optimiser steps of a useful training, except for presets of generated data."""
 _MULTI_GPU_EFFICIENCY = 0.9
@@ -246,5 +247,5 @@ def _memory_gib(settings: DeblurringSettings, cost: TrainingCost, machine: Machi
     if settings.DATA.USE_RAM_CACHE:
         memory += settings.DATA.CACHE_SIZE_GB * GB / 2**30
     if not gpus:
-        memory += FLOAT32 * cost.gpu_gib
+        memory += cost.largest.state_gib + FLOAT32 * cost.batch * cost.largest.clip_gib
     return memory

@@ -99,11 +99,7 @@ class DataPlan:
         return data_source
 
     def _require_spikes(self, preset: str) -> None:
-        """Reject a preset with spikes for a folder without them, judged by names.
-
-        Raises:
-            ConfigError: naming both.
-        """
+        """Reject a preset with spikes for a folder without them, judged by names."""
         data_source = self._config.data_source(preset)
         survey = self._raw_data.survey(data_source)
         if not survey:
@@ -118,11 +114,7 @@ class DataPlan:
         requirements.require_spikes(title, survey["spikes"], settings, other_roots)
 
     def _require_sequences_to_hold_out(self, preset: str) -> None:
-        """Reject a preset that holds out sequences for data with a single training sequence.
-
-        Raises:
-            ConfigError: naming both.
-        """
+        """Reject a preset that holds out sequences for data with a single training sequence."""
         settings = self._config.settings_of(preset)
         if settings.unchanged_weights is not None:
             return

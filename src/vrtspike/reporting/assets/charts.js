@@ -89,6 +89,11 @@ function chart(title, make, height = null) {
   return element;
 }
 
+/** A chart of the runs that are switched on. */
+function runChart(title, make, height = null) {
+  return chart(title, () => (hidden.size === report.runs.length ? "No run is switched on." : make()), height);
+}
+
 const visible = new Set();
 const visibility = new IntersectionObserver(
   (entries) => {
@@ -105,10 +110,14 @@ async function draw(plot) {
   const made = drawn.get(plot)();
   plot.parentElement.querySelector(".saves").hidden = typeof made === "string";
   if (typeof made === "string") {
+    // Plotly would only update the chart that it believes to be there.
+    window.Plotly?.purge(plot);
+    delete plot.dataset.drawn;
     plot.replaceChildren(el("p", { className: "absent", textContent: made }));
     return;
   }
   const Plotly = await loadPlotly();
+  plot.querySelector(".absent")?.remove();
   const options = {
     responsive: true,
     displaylogo: false,
@@ -262,8 +271,8 @@ function showTraining() {
     el(
       "div",
       { className: "charts" },
-      el("div", {}, chooser("train"), chart("Training", lines("train", true, "No training step was logged."))),
-      el("div", {}, chooser("validation"), chart("Validation", lines("validation", false, "No validation in these runs."))),
+      el("div", {}, chooser("train"), runChart("Training", lines("train", true, "No training step was logged."))),
+      el("div", {}, chooser("validation"), runChart("Validation", lines("validation", false, "No validation in these runs."))),
     ),
     el("p", { className: "note", textContent: trainingNote() }),
   );

@@ -2,6 +2,9 @@
 
 const EVERY_MS = 5000;
 
+/** Requests in a row without an answer after which the command counts as ended. */
+const MAX_UNANSWERED = 3;
+
 /** Curves with axes of their own, in this order; those of validations follow. */
 const OTHERS = ["learning rate", "samples per second", "gradient norm"];
 
@@ -104,7 +107,9 @@ function say(text) {
   document.getElementById("connection").textContent = text;
 }
 
-/** Asks for the state; the page keeps the last one when the command has ended. */
+let unanswered = 0;
+
+/** Asks for the state; the page keeps the last one while there is no answer. */
 async function refresh() {
   try {
     const answer = await fetch("snapshot.json", { cache: "no-store" });
@@ -114,9 +119,14 @@ async function refresh() {
     }
     report.runs = [await answer.json()];
   } catch {
-    say("The command has ended: this is the last state it has sent.");
+    unanswered += 1;
+    const hasEnded = unanswered >= MAX_UNANSWERED;
+    say(hasEnded ? "The command has ended or cannot be reached: this is the last state it has sent." : "No answer, trying again.");
+    setTimeout(refresh, EVERY_MS);
     return;
   }
+  unanswered = 0;
+  say("");
   show();
   followUp();
 }

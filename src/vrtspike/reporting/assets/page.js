@@ -40,16 +40,17 @@ function showMetrics() {
   }
   const metrics = allMetrics(evaluated.map((run) => run.evaluation));
   const first = metrics[0];
+  const units = new Set(evaluated.map(({ evaluation }) => evaluation.mean_over));
   place.append(
     ...[testFrames(evaluated)].filter(Boolean),
-    meansTable(evaluated, metrics, "Means over the test sequences"),
+    meansTable(evaluated, metrics, `Means over the test ${[...units].join(" or ")}`),
     ...[otherWarnings(evaluated)].filter(Boolean),
     ...(severalRuns ? [costsTable(evaluated)] : []),
     ...[remarks(evaluated)].filter(Boolean),
   );
   if (first) {
     let chosen = first;
-    const frames = chart(framesTitle(first), frameChart(() => chosen));
+    const frames = runChart(framesTitle(first), frameChart(() => chosen));
     const show = (metric) => {
       chosen = metric;
       frames.querySelector("h3").textContent = framesTitle(metric);

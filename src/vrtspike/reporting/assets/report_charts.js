@@ -24,8 +24,8 @@ function showCost() {
     p.gpu_peak_mb,
     evaluation.model_seconds_per_frame ?? null,
   ]);
-  const parts = chart("Where a step goes", stepParts, `${6 + 2.2 * runs.length}rem`);
-  const sections = chart("Time per section of a step", sectionBars);
+  const parts = runChart("Where a step goes", stepParts, `${6 + 2.2 * runs.length}rem`);
+  const sections = runChart("Time per section of a step", sectionBars);
   const all = el("input", { type: "checkbox" });
   function resize() {
     const most = Math.max(1, ...runs.map((run) => shownSections(run).length));
@@ -44,8 +44,8 @@ function showCost() {
       { className: "charts" },
       parts,
       sections,
-      chart("Samples per second", () => costLines("throughput", ["samples per second"], "samples per second", NOT_TIMED)),
-      el("div", {}, ...[memoryChoice()].filter(Boolean), chart("Memory", () => costLines("memory", settings.memory && [settings.memory], "MB", "No memory was logged."))),
+      runChart("Samples per second", () => costLines("throughput", ["samples per second"], "samples per second", NOT_TIMED)),
+      el("div", {}, ...[memoryChoice()].filter(Boolean), runChart("Memory", () => costLines("memory", settings.memory && [settings.memory], "MB", "No memory was logged."))),
     ),
     el("div", { className: "bar" }, el("label", {}, all, "every section, also those outside of steps")),
     el("p", { className: "note", textContent: "Bars are medians, whiskers end at the 95th percentile; the time of a section contains that of its parts. Seconds compare only between runs on the same machine; those of a test frame are of the model alone. Megabytes of memory are 2²⁰ bytes." }),
@@ -195,7 +195,8 @@ function frameChart(chosen) {
     if (!all.length) {
       return "No finite values of single frames.";
     }
-    const ends = [Math.min(...all), Math.max(...all)];
+    // Math.min(...all) takes some hundred thousand values at most.
+    const ends = all.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
     const diagonal = { x: ends, y: ends, mode: "lines", name: "no change", line: { color: css("--soft"), width: 1, dash: "dash" }, hoverinfo: "skip", meta: DERIVED };
     const unit = metric.unit ? `, ${metric.unit}` : "";
     const legend = { showlegend: !manyRuns, legend: TOP_LEGEND };

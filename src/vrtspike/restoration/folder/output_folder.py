@@ -145,7 +145,11 @@ class OutputFolder:
         self._write_record()
 
     def write_frames(self, images: Iterable[NDArray[np.uint8] | NDArray[np.uint16]]) -> None:
-        """Write the missing frames, (H, W, 3) RGB, which are restored while they are written."""
+        """Write the missing frames, at least one, which are restored while they are written.
+
+        Args:
+            images: one for each missing frame, in order: (H, W, 3) RGB.
+        """
         files = self._opened.files
         started = time.monotonic()
         for number, image in zip(self.missing, images, strict=True):

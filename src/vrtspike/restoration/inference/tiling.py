@@ -67,8 +67,9 @@ of these tiles, which share a fourteenth of their pixels; larger ones would cost
 next to nothing."""
 
 MEMORY_SHARES = {"cuda": 0.85, "cpu": 0.45}
-"""Share of the free memory for the tensors of a tile, which leaves headroom for other processes. On
-a CPU, memory grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries
+"""Share of the free memory for the tensors of a tile, which leaves headroom for other processes, by
+type of device; :func:`~vrtspike.restoration.inference.precision.choose_device` gives no other. On a
+CPU, memory grows by 1.64 to 1.74 bytes for each byte of tensors (`demo`, `baseline`): libraries
 make copies, and freed memory is fragmented."""
 
 

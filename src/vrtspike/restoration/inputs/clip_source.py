@@ -78,28 +78,18 @@ class ClipSource(ABC):
         # PyTorch is slow to import, and clips are opened and checked without it.
         import torch
 
-        from vrtspike.data.clips.samples import BinnedSpikes, pad_absent_neighbors
+        from vrtspike.data.clips.neighbors import with_neighbors
+        from vrtspike.data.clips.samples import binned_spikes, pad_absent_neighbors
 
         # A copy: arrays of users may be read-only, which PyTorch does not support.
         blur = torch.tensor(self.blurry_frames(frames))
         gain = self.gain()
         if gain is None:
             return ClipWindow(blur)
-        counted = frames
-        if neighbors:
-            counted = slice(max(frames.start - 1, 0), min(frames.stop + 1, len(self.names)))
+        counted = with_neighbors(frames, len(self.names)) if neighbors else frames
         counts, bin_steps = self.count_spikes(counted)
-        spikes = BinnedSpikes(
-            torch.tensor(counts),
-            torch.tensor(bin_steps),
-            torch.tensor(gain, dtype=torch.float32),
-            has_neighbors=torch.tensor([False, False]),
-        )
-        if neighbors:
-            has_before = counted.start < frames.start
-            has_after = counted.stop > frames.stop
-            spikes = pad_absent_neighbors(spikes, before=has_before, after=has_after)
-        return ClipWindow(blur, spikes)
+        spikes = binned_spikes(counts, bin_steps, gain, frames, counted)
+        return ClipWindow(blur, pad_absent_neighbors(spikes) if neighbors else spikes)
 
 
 class StoreClipSource(ClipSource):

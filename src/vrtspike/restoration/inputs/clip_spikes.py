@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure
+from vrtspike.data.exposure import EXPOSURE_TABLE, POSSIBLE_EXPOSURE, Exposure, is_possible
 from vrtspike.data.raw.layouts.files import SPIKE_SUFFIXES, sensor_file
 from vrtspike.data.raw.layouts.folders import list_frames
 from vrtspike.data.raw.layouts.layout import Layout
@@ -259,8 +259,8 @@ def array_spikes(
         clip_frames: their blurry frames.
         spikes: uint8 (S, h, w) of 0 and 1 for the whole clip, divided evenly among the frames; or
             an array like this for each frame.
-        exposures: exposures of each frame, in steps of its spikes; spikes for the whole clip are
-            not divided then. Or a layout, which gives the exposure for a number of steps.
+        exposures: exposure of each frame, within the steps of its spikes; spikes for the whole clip
+            are not divided then. Or a layout, which gives the exposure for a number of steps.
 
     Raises:
         DataError: if spikes and frames do not fit together.
@@ -273,14 +273,8 @@ def array_spikes(
             exposures.exposure_of(len(part), f"spikes of frame {index}")
             for index, part in enumerate(recordings)
         ]
-    elif len(exposures) != count or any(
-        exposure.start < 0 or exposure.stop > len(part)
-        for exposure, part in zip(exposures, recordings, strict=True)
-    ):
-        raise DataError(
-            f"exposures: found {exposures}, expected one for each of the {count} frames, within "
-            "the steps of its spikes"
-        )
+    else:
+        _require_exposures_within(exposures, recordings)
 
     height, width = recordings[0].shape[1:]
     ratio = frame_to_sensor_ratio(clip_frames, (height, width))
@@ -305,7 +299,7 @@ def _by_frame(
     if not isinstance(spikes, np.ndarray):
         return spikes
     if spikes.ndim != 3:
-        return list(spikes)
+        return list(np.atleast_1d(spikes))
     if not isinstance(exposures, Layout):
         return [spikes] * count
     if len(spikes) % count:
@@ -319,18 +313,46 @@ def _require_spikes_of_frames(recordings: Sequence[NDArray[np.uint8]], count: in
     Raises:
         DataError: with the arrays found.
     """
+    for index, part in enumerate(recordings):
+        if part.ndim != 3 or part.size == 0:
+            raise DataError(
+                f"spikes of frame {index}: found {part.dtype} of shape {part.shape}, expected "
+                "uint8 (S, h, w) of 0 and 1, of at least one step, row and column"
+            )
     # All frames may share one recording.
     distinct = {id(part): part for part in recordings}.values()
     kinds = sorted({f"{part.dtype} {part.shape[1:]}" for part in distinct})
-    are_spikes = all(
-        part.dtype == np.uint8 and part.ndim == 3 and part.max(initial=0) <= 1 for part in distinct
-    )
+    are_spikes = all(part.dtype == np.uint8 and part.max() <= 1 for part in distinct)
     if len(recordings) != count or len(kinds) != 1 or not are_spikes:
         raise DataError(
             f"spikes: found {len(recordings)} arrays of {sum(map(len, recordings))} steps "
             f"({', '.join(kinds)}), expected one for each of the {count} frames, uint8 (S, h, w) "
             f"of 0 and 1 of one sensor, or one for all, of a multiple of {count} steps"
         )
+
+
+def _require_exposures_within(
+    exposures: Sequence[Exposure], recordings: Sequence[NDArray[np.uint8]]
+) -> None:
+    """Reject exposures that are not one for each recording, or that leave its steps.
+
+    Raises:
+        DataError: naming them all by their positions.
+    """
+    if len(exposures) != len(recordings):
+        raise DataError(
+            f"exposures: found {len(exposures)}, expected one for each of the {len(recordings)} "
+            "frames"
+        )
+    faults = [
+        f"exposures[{index}]: found {exposure}; the spikes have {len(part)} steps"
+        for index, (exposure, part) in enumerate(zip(exposures, recordings, strict=True))
+        if not is_possible(exposure) or exposure.stop > len(part)
+    ]
+    if faults:
+        title = "exposures that the spikes of their frames do not contain"
+        advice = f"Expected within the steps of the frame's spikes: {POSSIBLE_EXPOSURE}."
+        raise DataError(list_faults(title, faults, advice, limit=10))
 
 
 def simulated_spikes(clip_frames: ClipFrames) -> ClipSpikes:

@@ -78,11 +78,7 @@ def look_alike(one: str, other: str) -> bool:
 
 @contextlib.contextmanager
 def listing_errors() -> Iterator[None]:
-    """Turn an OSError of the body, on a folder that cannot be listed, into a DataError.
-
-    Raises:
-        DataError: naming it.
-    """
+    """Turn an OSError of the body, on a folder that cannot be listed, into a DataError."""
     try:
         yield
     except OSError as error:

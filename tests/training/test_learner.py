@@ -19,8 +19,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.training import setup_run
-from tests.training.forecast import Forecaster, ForecastObjective, Waves
-from tests.training.setup_run import forecast_settings, records, run
+from tests.training.forecast import Disturbed, Forecaster, ForecastObjective, Waves
+from tests.training.setup_run import forecast_settings, last_micro_batch, records, run
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.training.checkpoints import list_checkpoints
 from vrtspike.training.loop import Trainer
@@ -332,11 +332,28 @@ def test_checkpoints_pictures_and_memory_have_their_steps(tmp_path):
     run(forecast_trainer(tmp_path, settings))
     assert [step for step, _ in list_checkpoints(tmp_path / "checkpoints")] == [11, 9, 6]
     pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
-    assert pictures == ["step_00000004_forecast.png", "step_00000008_forecast.png"]
+    assert pictures == [f"step_{step:08d}_forecast.png" for step in (4, 8, 11)]
     lines = (tmp_path / "logs" / "memory.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [0, 4, 8]
     validated = [r["step"] for r in records(tmp_path) if r["kind"] == "validation"]
     assert validated == [2, 4, 6, 8, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("cut", "every", "steps"), [(0, 4, [5, 8, 9]), (7, 4, [5, 8, 9]), (0, 20, [9])]
+)
+def test_pictures_come_with_the_first_validation_after_a_multiple_and_the_last(
+    tmp_path, cut, every, steps
+):
+    # Five batches make an epoch, two a step: validations after steps 3, 5, 8 and 9.
+    settings = settings_of({"MAX_STEPS": 9}, VAL_EVERY_STEPS=None, VISUALS_EVERY_STEPS=every)
+    if cut:
+        run(forecast_trainer(tmp_path, settings, objective=Disturbed(last_micro_batch(cut))))
+    run(forecast_trainer(tmp_path, settings))
+    validated = [r["step"] for r in records(tmp_path) if r["kind"] == "validation"]
+    assert validated == [3, 5, 8, 9]
+    pictures = sorted(path.name for path in (tmp_path / "pictures").iterdir())
+    assert pictures == [f"step_{step:08d}_forecast.png" for step in steps]
 
 
 def test_a_finished_run_is_left_as_it_is(trained):
