@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -133,8 +134,13 @@ PREPARE = "prepare them: snakemake --cores 2 results/data/tiny/k4/dataset.json"
         ("tiny", "LOG.TIMING_FILE=false", "LOG.TIMING_FILE: there is nothing to compare"),
         ("tony", "TRAIN.BATCH_SIZE=2", "no preset 'tony'; there are"),
         ("other", "TRAIN.BATCH_SIZE=2", f"the data of preset other are not prepared; {PREPARE}"),
-        # The change asks for other data.
-        ("tiny", "DATA.NUM_VOXEL_BINS=4", PREPARE),
+        # The change asks for other data, whose name is only known with it.
+        (
+            "tiny",
+            "DATA.CONTEXT_STEPS=4",
+            r"snakemake --cores 2 results/data/tiny-context4/k8/dataset\.json "
+            r"--config 'SET=\[\"DATA\.CONTEXT_STEPS=4\"\]'$",
+        ),
     ],
 )
 def test_incomparable_settings_are_refused_before_training(planned, preset, change, match):
@@ -204,6 +210,26 @@ def test_no_training_outlives_a_benchmark(planned, temporary, monkeypatch):
     assert len(running) == 1
     assert not running[0].is_running()
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.endurance
+@pytest.mark.slow
+@pytest.mark.workflow
+def test_the_printed_command_prepares_the_data_of_the_change(
+    repository, tmp_path, temporary, monkeypatch
+):
+    project = tiny_project(repository, tmp_path / "project")
+    project.make(str(MANIFEST))
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv(HOME_VARIABLE, str(project.folder))
+    change = ["benchmark", "tiny", "--against", "DATA.CONTEXT_STEPS=4"]
+    short = ["--turns", "3", "--steps", "1", "--warm-up", "1"]
+    with pytest.raises(UserError) as refused:
+        run_command([*change, *short])
+    snakemake, *arguments = shlex.split(str(refused.value).partition("prepare them: ")[2])
+    assert snakemake == "snakemake"
+    project.make(*arguments)
+    run_command([*change, *short])
 
 
 @pytest.mark.endurance

@@ -6,6 +6,8 @@ Each training writes into a temporary folder, which is removed afterwards.
 from __future__ import annotations
 
 import contextlib
+import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -103,11 +105,15 @@ def run_benchmark(
     pair = timed_settings(before, after, length.last_step)
     changed = replace(workflow, presets={**workflow.presets, preset: after})
     manifests = [workflow.manifest(preset), changed.manifest(preset)]
-    for path in manifests:
+    for path, keys in zip(manifests, ([], changes), strict=True):
         if not path.is_file():
+            command = f"snakemake --cores 2 {path}"
+            pieces = workflow.settings.set_pieces_with(keys)
+            if pieces:
+                command += f" --config {shlex.quote(f'SET={json.dumps(pieces)}')}"
             raise RunError(
                 f"{path}: no such file, the data of preset {preset} are not prepared; prepare "
-                f"them: snakemake --cores 2 {path}"
+                f"them: {command}"
             )
     differences = _differences(*pair)
     changed_keys = " ".join(f"{key}={value}" for key, (_, value) in differences.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -101,9 +101,7 @@ def train(
     workflow = load_project_config([], [])
     words: list[str] = []
     if overrides:
-        configured = workflow.settings.SET
-        former = configured.split() if isinstance(configured, str) else configured
-        pieces = _join(former, override_words(overrides))
+        pieces = workflow.settings.set_pieces_with(override_words(overrides))
         workflow = load_workflow_config([CONFIG], {"SET": pieces})
         words = ["--config", f"SET={json.dumps(pieces, ensure_ascii=False)}"]
     workflow.settings_of(preset)  # before Snakemake starts
@@ -115,14 +113,3 @@ def train(
     )
     run = read_finished(folder)
     return TrainingResult(folder, run, validation_of_weights(folder, run.settings))
-
-
-def _join(former: Sequence[str], later: Sequence[str]) -> list[str]:
-    """Return overrides of two lists; of a key in both the later one.
-
-    >>> _join(["SEED=1", "TRAIN.EPOCHS=2"], ["SEED=3"])
-    ['TRAIN.EPOCHS=2', 'SEED=3']
-    """
-    keys = {piece.partition("=")[0] for piece in later}
-    kept = [piece for piece in former if piece.partition("=")[0].strip() not in keys]
-    return [*kept, *later]

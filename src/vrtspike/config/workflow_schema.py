@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -53,6 +54,21 @@ class WorkflowSettings(Section):
         "URL (https, file:///...) from which published weights are fetched; null: the publisher's",
         None,
     )
+
+    @property
+    def set_pieces(self) -> list[str]:
+        """The pieces of SET, each KEY=value."""
+        return self.SET.split() if isinstance(self.SET, str) else list(self.SET)
+
+    def set_pieces_with(self, later: Sequence[str]) -> list[str]:
+        """Return the pieces of SET and later ones; of a key in both the later one.
+
+        >>> WorkflowSettings(SET="SEED=1 TRAIN.EPOCHS=2").set_pieces_with(["SEED=3"])
+        ['TRAIN.EPOCHS=2', 'SEED=3']
+        """
+        keys = {piece.partition("=")[0].strip() for piece in later}
+        former = self.set_pieces
+        return [piece for piece in former if piece.partition("=")[0].strip() not in keys] + [*later]
 
     @field_validator("PRESETS", "RETRAIN", mode="before")
     @classmethod
