@@ -10,7 +10,10 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from skimage import metrics as reference
+from torch import nn
+from torchvision.models import alexnet
 
 from tests.deblurring.reference_metrics import luma_of, similarity, volume_similarity
 from tests.evaluation.evaluations import CPU, FRAMES, evaluate, raw_frames
@@ -22,10 +25,19 @@ from vrtspike.deblurring_settings.evaluation import EvaluationSettings as Evalua
 from vrtspike.deblurring_settings.evaluation import ProtocolName
 from vrtspike.evaluation.means import overall_means, sequence_means
 from vrtspike.evaluation.protocols import PROTOCOLS
+from vrtspike.io.backbone_weights import Net
 from vrtspike.io.images import read_rgb
+from vrtspike.losses.lpips import build_lpips
+from vrtspike.metrics.registry import METRICS
 from vrtspike.restoration.inference.tiling import Tiling
 from vrtspike.restoration.inputs.clip_source import StoreClipSource
 from vrtspike.restoration.tiled_inference import load_model, restore_frames, torch_tile_model
+
+
+def random_lpips(weights: None, net: Net) -> nn.Module:
+    """LPIPS with a random backbone."""
+    torch.manual_seed(0)
+    return build_lpips(alexnet(weights=None).state_dict(), net)
 
 
 def similarity_by_hand(name: str, a: np.ndarray, b: np.ndarray) -> float:
@@ -212,6 +224,23 @@ def test_lpips_is_measured_if_a_protocol_has_a_backbone(name, measured):
     assert [metric.name for metric in metrics] == measured
     if name == "ssdm":
         assert metrics[1].definition.endswith("not rounded; protocol ssdm; mean over all frames")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS.keys())
+def test_every_metric_of_a_protocol_takes_the_frames_that_it_measures(protocol, monkeypatch):
+    monkeypatch.setattr("vrtspike.losses.lpips.load_lpips_network", random_lpips)
+    rng = np.random.default_rng(0)
+    sharp, other = rng.integers(0, 256, (2, 48, 50, 3)).astype(np.uint8)
+    restored = (other / 255).transpose(2, 0, 1).astype(np.float32)
+    image = protocol.image(restored)
+    metrics = protocol.metrics(list(METRICS))
+    assert {"psnr", "ssim"} <= {metric.name for metric in metrics}
+    for metric in metrics:
+        measure = metric.load(None, CPU)
+        pair = ((sharp, image), (other, sharp)) if metric.measures_motion else (image, sharp)
+        eight_bit = ((sharp, other), (other, sharp)) if metric.measures_motion else (other, sharp)
+        # These restored frames are whole 8-bit values, which rounding does not change.
+        assert measure(*pair) == pytest.approx(measure(*eight_bit), rel=1e-5), metric.name
 
 
 @pytest.mark.shared

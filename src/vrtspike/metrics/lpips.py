@@ -39,7 +39,7 @@ def frame_score(network: nn.Module, device: torch.device) -> MetricFunction:
             )
         pair = torch.from_numpy(np.stack([restored, sharp])).to(device)
         with torch.inference_mode():
-            return float(distance(*(pair.movedim(-1, 1)[:, None] / 255)))
+            return float(distance(*(pair.movedim(-1, 1)[:, None].float() / 255)))
 
     return score
 
