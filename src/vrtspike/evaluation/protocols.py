@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Literal, TypedDict
 
 import numpy as np
 import torch
@@ -20,15 +20,12 @@ from vrtspike.data.rgb_images import PEAK, studio_luma, to_uint8
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.deblurring_settings.evaluation import ProtocolName
 from vrtspike.metrics.lpips import LPIPS
-from vrtspike.metrics.metric import ImageMetric
+from vrtspike.metrics.metric import FrameValues, ImageMetric
 from vrtspike.metrics.psnr import PSNR, psnr_of_values
 from vrtspike.metrics.registry import METRICS
 from vrtspike.metrics.ssim import SSIM, ssim_3d, ssim_of_values, ssim_uniform
 from vrtspike.restoration.inference.tiling import Tiling, tiling_for
 from vrtspike.system.errors import ConfigError
-
-FrameValues: TypeAlias = NDArray[Any]
-"""A frame (H, W, 3) in 0..255: uint8, or float64 under a protocol that does not round."""
 
 MeanUnit = Literal["frames", "sequences"]
 """The units of equal weight in the mean of a test set."""
@@ -104,7 +101,7 @@ class EvaluationProtocol:
             frame: (3, H, W), finite, nominally in [0, 1].
 
         Returns:
-            (H, W, 3) in 0..255.
+            (H, W, 3) on the scale of 0 to 255.
         """
         if self.rounded:
             return to_uint8(torch.from_numpy(frame))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from numpy.typing import NDArray
 
 from vrtspike.config.tasks import Metric
 
@@ -14,8 +16,13 @@ if TYPE_CHECKING:
 
     from vrtspike.io.backbone_weights import Net
 
+FrameValues: TypeAlias = NDArray[Any]
+"""A frame (H, W, 3) in RGB on the scale of 0 to 255: uint8, or float64 under a protocol that does
+not round."""
+
 MetricFunction = Callable[[Any, Any], float]
-"""Maps (restored, sharp) to the value of one frame. Both images are uint8 (H, W, 3) RGB; for a
+"""Maps (restored, sharp) to the value of one frame. Both images are uint8 (H, W, 3) RGB; for the
+metrics of a protocol that does not round, the restored one is float64 (:data:`FrameValues`). For a
 metric of motion both are pairs of these images, the frame before and the frame."""
 
 
