@@ -8,8 +8,11 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.helpers.small_run import write_light_run
 from tests.paper_figures.conftest import no_progress
-from vrtspike.io.files import write_json
+from vrtspike.data.exposure import Exposure
+from vrtspike.data.raw.spikes import read_spikes, write_spikes
+from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.paper_figures.reading import read_results
 from vrtspike.paper_figures.restored_results import read_restored
@@ -49,6 +52,33 @@ def test_the_folder_gives_frames_input_and_psnr(restored, small_run):
     entries = json.loads((restored["b"] / "restore.json").read_text())["frames"]
     assert result.frame_psnr["psnr"].tolist() == [entry["psnr"] for entry in entries]
     assert result.frame_psnr["frame"].tolist() == list(clip.frames)
+
+
+def test_recorded_spikes_have_the_layout_of_the_preset(small_run, tmp_path):
+    """33 steps are an exposure of Spk-X4K1000FPS, and none of Spk-GoPro."""
+    train = tmp_path / "train"
+    write_light_run(small_run, train)
+    settings = read_json(train / "settings.json")
+    settings["settings"]["DATA"]["LAYOUT"] = "spk_x4k_33"
+    write_json(train / "settings.json", settings)
+    sequence = tmp_path / "b"
+    shutil.copytree(small_run.raw / "test" / "b", sequence)
+    for path in (sequence / "spike").iterdir():
+        spikes = read_spikes(path, 24, 32)
+        write_spikes(path, np.resize(spikes, (33, 24, 32)))
+    request = RestoreRequest(sequence / "blur", tmp_path / "out", sequence / "spike", anyway=True)
+    model = load(train, device="cpu")
+    opened = open_request(model.run, request)
+    model.restore_opened(opened, open_progress=no_progress, note=lambda text: None)
+    record = read_json(request.output / "restore.json")
+    assert record["spikes"]["layout"] == "spk_x4k_33"
+    recorded = read_restored(request.output).clips["b"].recorded("000003")
+    assert recorded.exposure == Exposure(0, 33, 16)
+    # Records of before kept the option --layout, which was not given.
+    record["spikes"]["layout"] = None
+    write_json(request.output / "restore.json", record)
+    with pytest.raises(DataError, match=r"restore\.json: spikes\.layout: found null .*again with"):
+        read_restored(request.output)
 
 
 def test_sequences_of_one_model_are_one_result(restored, restorer):

@@ -154,12 +154,22 @@ def _input(record: Mapping[str, Any], kind: str, folder: Path) -> Path:
 def _open_spikes(
     record: Mapping[str, Any], clip_frames: ClipFrames, folder: Path
 ) -> ClipSpikes | None:
-    """Return the recorded spikes; None without, and for simulated ones."""
+    """Return the recorded spikes; None without, and for simulated ones.
+
+    Raises:
+        DataError: if they are not there, or the record names no layout that is known.
+    """
     if record["paths"].get("spikes") is None:
         return None
     path = _input(record, "spikes", folder)
     spikes = record["spikes"]
     sensor = tuple(spikes["sensor"]) if spikes["sensor"] else None
+    if spikes["layout"] is None:
+        raise DataError(
+            f"{folder / RESTORE_RECORD}: spikes.layout: found null from an earlier version, "
+            "expected the layout that the spikes were read with; put there the DATA.LAYOUT of the "
+            "model's preset (spk_gopro where it is auto), or restore again with --overwrite"
+        )
     try:
         layout = spike_layout(spikes["layout"])
     except ConfigError as error:

@@ -32,7 +32,7 @@ def test_the_record_of_a_call(whole):
     }  # fmt: skip
     assert {key: record[key] for key in expected} == expected
     assert record["model"]["fingerprint"] == "0123456789ab"
-    assert record["spikes"]["from"] == "recorded"
+    assert (record["spikes"]["from"], record["spikes"]["layout"]) == ("recorded", "spk_gopro")
     assert record["seconds_per_frame"] > 0
     assert {path.name for path in job.output.iterdir()} == {
         "restored", "restored.mp4", "side_by_side.mp4", "restore.json",

@@ -192,10 +192,12 @@ def _identity(opened: OpenedRequest, model: ModelEntry, precision: str) -> Recor
     origin = NO_SPIKES
     spike_files: Sequence[Path] = []
     sensor = None
+    layout = None
     spikes = opened.source.spikes
     if spikes is not None:
         origin = spikes.origin
         spike_files = spikes.files
+        layout = spikes.layout
         if spikes.sensor is not None:
             sensor = list(spikes.sensor.size)
     return {
@@ -205,7 +207,7 @@ def _identity(opened: OpenedRequest, model: ModelEntry, precision: str) -> Recor
         "spikes": {
             "from": origin,
             "version": input_version(spike_files),
-            "layout": request.layout,
+            "layout": layout,
             "sensor": sensor,
         },
         "precision": precision,

@@ -21,7 +21,7 @@ COMPARED = "compared"
 """Folder that a second model restores into, with a record of its own."""
 RESULT_PATHS = (RESTORED, VIDEO, SIDE_BY_SIDE, PAGE, PAGE_PICTURES)
 """Everything that is written beside the record."""
-SCHEMA = 7
+SCHEMA = 8
 
 _ELSEWHERE = "give another folder"
 _REPLACE = f"{_ELSEWHERE}, or overwrite what is in this one"
@@ -39,7 +39,8 @@ SpikesEntry = TypedDict(
     "SpikesEntry",
     {"from": str, "version": str, "layout": str | None, "sensor": list[int] | None},
 )
-"""The spikes of a record: source, digest of the files, ``--layout``, rows and columns in files."""
+"""The spikes of a record: source, digest of the files, and the layout and the rows and columns that
+files were read with."""
 
 RecordIdentity = TypedDict(
     "RecordIdentity",

@@ -121,6 +121,7 @@ class ClipSpikes:
         frames: the spikes of each frame.
         files: the spike files, and their table of exposures if there is one.
         sensor: the sensor that files are read with; None for spikes in memory and simulated ones.
+        layout: name of the layout that files are read with; None likewise.
     """
 
     origin: str
@@ -129,6 +130,7 @@ class ClipSpikes:
     frames: Sequence[FrameSpikes]
     files: Sequence[Path] = ()
     sensor: Sensor | None = None
+    layout: str | None = None
 
     @cached_property
     def exposures(self) -> Mapping[Hashable, NDArray[np.int64]]:
@@ -204,7 +206,7 @@ def recorded_spikes(
         for file, recording in zip(paths, recordings.values(), strict=True)
     ]
     inputs = [*dict.fromkeys(paths), *tables]
-    return ClipSpikes("recorded", str(path), ratio, frames, inputs, file_sensor)
+    return ClipSpikes("recorded", str(path), ratio, frames, inputs, file_sensor, layout.name)
 
 
 def _spike_files(folder: Path, frames: Sequence[str]) -> list[Path]:
