@@ -16,7 +16,7 @@ from tests.helpers.small_run import COMMIT, arrays, private_words, write_light_r
 from vrtspike.commands.main import run_command
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.evaluation.evaluate import evaluate_run
-from vrtspike.io.files import file_digest
+from vrtspike.io.files import file_digest, read_json, write_json
 from vrtspike.io.weights import floating_type, read_weights
 from vrtspike.models import build_model
 from vrtspike.restoration.loading import load
@@ -170,6 +170,29 @@ def test_the_command_verifies_runs_and_packs_and_names_all_damage(
     assert "/weights/weights.safetensors: was changed after it was published" in message
     assert "/statistics/statistics.json: was changed after it was published" in message
     assert "no such models (1):\n  - typo: no such file or folder\nName general (the" in message
+
+
+def test_a_card_counts_the_samples_of_all_processes_of_the_first_start(small_run, tmp_path):
+    train = tmp_path / "train/resumed"
+    write_light_run(small_run, train)
+    settings = read_json(train / "settings.json")
+    settings["settings"]["TRAIN"] |= {"BATCH_SIZE": 2, "GRADIENT_ACCUMULATION_STEPS": 2}
+    write_json(train / "settings.json", settings)
+    # Begun by four processes, continued by two.
+    record = read_json(train / "run.json") | {"step": 100, "processes": 2, "micro_batches": 8}
+    write_json(train / "run.json", record)
+
+    def training(folder: Path, name: str) -> str:
+        run_command(["pack", str(folder), "-o", str(tmp_path / name)])
+        card = (tmp_path / name / "README.md").read_text()
+        return card.partition("## Training\n\n")[2].splitlines()[0]
+
+    assert training(train, "pack") == "- 100 steps of 16 samples"
+    assert training(tmp_path / "pack", "again") == "- 100 steps of 16 samples"
+    earlier = read_json(tmp_path / "pack/run.json")
+    del earlier["micro_batches"]
+    write_json(tmp_path / "pack/run.json", earlier)
+    assert training(tmp_path / "pack", "of_earlier") == "- 100 steps"
 
 
 def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):

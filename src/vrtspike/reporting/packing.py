@@ -33,7 +33,16 @@ from vrtspike.system.user_environment import free_bytes
 
 _OTHER_BYTES = 100_000
 """Upper limit of the size of settings, evaluation and card."""
-_RECORD_KEYS = ("schema", "status", "name", "fingerprint", "dataset_digest", "step", "parameters")
+_RECORD_KEYS = (
+    "schema",
+    "status",
+    "name",
+    "fingerprint",
+    "dataset_digest",
+    "step",
+    "parameters",
+    "micro_batches",
+)
 PRECISION = "weights_precision"
 """Key of a pack's ``run.json``: the type of its weights; ``precision`` is that of a training."""
 _PLAIN = re.compile(r"[A-Za-z][\w.-]*")
@@ -135,7 +144,7 @@ def _card(
         dataset=(summary or {}).get("dataset") or Path(run.dataset).name,
         git=record["git"],
         precision=record[PRECISION],
-        samples=settings.TRAIN.samples_per_step * run.processes,
+        samples=run.samples_per_step,
         evaluation=summary,
         metrics=find_task(settings.TASK).METRICS,
     )

@@ -30,14 +30,24 @@ class PublishedRun(RunIdentity):
     Attributes:
         parameters: number of parameters of its model.
         steps: optimiser steps it was trained for.
-        processes: number of training processes.
+        processes: number of training processes of the last start.
+        micro_batches: micro-batches of an optimiser step, of all processes together; the same at
+            every start. None if it was not recorded.
         precision: arithmetic of the training on its device; None if it was not recorded.
     """
 
     parameters: int | None = None
     steps: int | None = None
     processes: int = 1
+    micro_batches: int | None = None
     precision: str | None = None
+
+    @property
+    def samples_per_step(self) -> int | None:
+        """Samples of an optimiser step, of all processes together; None if it is not known."""
+        if self.micro_batches is None:
+            return None
+        return self.settings.TRAIN.BATCH_SIZE * self.micro_batches
 
     def with_overrides(self, overrides: Sequence[str]) -> PublishedRun:
         """Return the run with other settings of its evaluation, as ``TEST.TILE.SIZE=128``.
@@ -71,6 +81,7 @@ def read_published(folder: str | Path) -> PublishedRun:
         parameters=record.get("parameters"),
         steps=record.get("step"),
         processes=int(record.get("processes") or 1),
+        micro_batches=record.get("micro_batches"),
         precision=record.get("precision"),
     )
 
