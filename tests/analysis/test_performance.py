@@ -73,6 +73,14 @@ def test_findings_name_evidence_and_keys(analysed):
     assert '<td class="text">10000 MB</td>' in page
 
 
+def test_a_run_that_continued_on_more_processes_has_fewer_micro_steps(publish, tmp_path):
+    folder = publish()
+    record = read_json(folder / "run.json")
+    # Six micro-steps of one process, then two of each of three.
+    write_json(folder / "run.json", record | {"processes": 3, "micro_batches": 6})
+    assert analyze_run(folder).measurements.speed.data_ms == 150  # 300 ms for two micro-batches
+
+
 def test_a_run_without_timing_is_analysed_all_the_same(publish, tmp_path):
     folder = publish()
     for name in ("timing.jsonl", "memory.jsonl"):

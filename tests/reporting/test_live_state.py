@@ -42,6 +42,12 @@ def test_the_values_of_a_running_training(tmp_path):
     assert snapshot.pictures == {"restored": folder / "pictures/step_00000010_restored.png"}
 
 
+def test_a_run_that_continued_on_more_processes_has_fewer_micro_steps(tmp_path):
+    run = LiveRun(make_live_run(tmp_path / "run"))
+    note_status(run.folder, "running", processes=3, micro_batches=6)
+    assert run.read().speed.data_ms == 150
+
+
 def test_a_torn_last_line_waits_until_it_is_complete(tmp_path):
     run = LiveRun(make_live_run(tmp_path / "run"))
     run.read()

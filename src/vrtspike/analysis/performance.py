@@ -80,7 +80,7 @@ def analyze_run(folder: Path) -> RunAnalysis:
         note = unchanged_weights_note(start)
         return RunAnalysis(run, logs, RunMeasurements(), [], (f"{note[0].upper()}{note[1:]}.",))
     metrics = find_task(run.settings.TASK).METRICS
-    measurements = measure_run(logs, run.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, metrics)
+    measurements = measure_run(logs, run.micro_steps, metrics)
     findings = diagnose_run(measurements, run.settings, run.precision)
     return RunAnalysis(run, logs, measurements, findings)
 

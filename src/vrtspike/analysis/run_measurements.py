@@ -142,26 +142,23 @@ class RunMeasurements:
     memory: Memory = Memory()
 
 
-def measure_run(
-    logs: RunLogs, micro_batches: int, metrics: Mapping[str, Metric]
-) -> RunMeasurements:
+def measure_run(logs: RunLogs, micro_steps: int, metrics: Mapping[str, Metric]) -> RunMeasurements:
     """Compute the measurements of a run.
 
     Args:
         logs: logs of the run.
-        micro_batches: forward passes of one process in a step
-            (``TRAIN.GRADIENT_ACCUMULATION_STEPS``).
+        micro_steps: forward passes of one process in a step.
         metrics: metrics of the task.
     """
-    return RunMeasurements(_speed(logs, micro_batches), _health(logs, metrics), _memory(logs))
+    return RunMeasurements(_speed(logs, micro_steps), _health(logs, metrics), _memory(logs))
 
 
-def _speed(logs: RunLogs, micro_batches: int) -> Speed:
+def _speed(logs: RunLogs, micro_steps: int) -> Speed:
     sections = summarize_sections(logs.timing, logs.starts)
     by_name = sections.set_index("section")
     mean = by_name["mean"]
     share = by_name["share"]
-    mean_per_micro_batch = mean / micro_batches
+    mean_per_micro_batch = mean / micro_steps
     steady = without_warm_up(logs.timing, logs.starts)
     whole = steady[steady["section"] == STEP_SECTION].merge(logs.steps, on="step")
     seconds = float(whole["ms"].sum()) / 1e3

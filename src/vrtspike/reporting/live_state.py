@@ -19,6 +19,7 @@ from vrtspike.reporting.page_data import Curves
 from vrtspike.reporting.performance_data import RATES, curves_of, loss_terms, training_curves
 from vrtspike.runs.folder import read_record
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.runs.published import PublishedRun
 from vrtspike.runs.validation_pictures import find_pictures
 from vrtspike.system.errors import RunError
 
@@ -117,10 +118,10 @@ class LiveRun:
         record = self.read_record()
         logs = read_live_logs(self.folder)
         moment = time.time() if now is None else now
-        settings = self.identity.settings
+        run = PublishedRun.from_record(self.identity, record)
         curves = training_curves(logs, self._metrics)
         curves["train"] |= curves_of(logs.train, RATES)
-        measurements = measure_run(logs, settings.TRAIN.GRADIENT_ACCUMULATION_STEPS, self._metrics)
+        measurements = measure_run(logs, run.micro_steps, self._metrics)
         pictures = find_pictures(self.folder)
         pictures_step = max(pictures, default=0)
         rows = logs.train.tail(1).to_dict("records")

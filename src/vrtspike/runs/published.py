@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from vrtspike.config.loading import override_settings
 from vrtspike.config.yaml_documents import parse_overrides
@@ -25,7 +26,7 @@ DIGESTED = (file_names.WEIGHTS, file_names.STATISTICS)
 
 @dataclass(frozen=True)
 class PublishedRun(RunIdentity):
-    """A finished run.
+    """A run, finished or not, with what its ``run.json`` says of the training.
 
     Attributes:
         parameters: number of parameters of its model.
@@ -42,12 +43,34 @@ class PublishedRun(RunIdentity):
     micro_batches: int | None = None
     precision: str | None = None
 
+    @classmethod
+    def from_record(cls, identity: RunIdentity, record: Mapping[str, Any]) -> PublishedRun:
+        """Return a run from the contents of ``settings.json`` and ``run.json``."""
+        return cls(
+            **vars(identity),
+            parameters=record.get("parameters"),
+            steps=record.get("step"),
+            processes=int(record.get("processes") or 1),
+            micro_batches=record.get("micro_batches"),
+            precision=record.get("precision"),
+        )
+
     @property
     def samples_per_step(self) -> int | None:
         """Samples of an optimiser step, of all processes together; None if it is not known."""
         if self.micro_batches is None:
             return None
         return self.settings.TRAIN.BATCH_SIZE * self.micro_batches
+
+    @property
+    def micro_steps(self) -> int:
+        """Micro-steps of each process in an optimiser step since the last start.
+
+        They differ from those of the settings if the run continued on another number of processes.
+        """
+        if self.micro_batches is None:
+            return self.settings.TRAIN.GRADIENT_ACCUMULATION_STEPS
+        return self.micro_batches // self.processes
 
     def with_overrides(self, overrides: Sequence[str]) -> PublishedRun:
         """Return the run with other settings of its evaluation, as ``TEST.TILE.SIZE=128``.
@@ -76,14 +99,7 @@ def read_published(folder: str | Path) -> PublishedRun:
     record = read_record(folder)
     if record is None:
         raise RunError(f"{folder / file_names.RUN_RECORD}: {_EXPECTED}")
-    return PublishedRun(
-        **vars(RunIdentity.read(folder)),
-        parameters=record.get("parameters"),
-        steps=record.get("step"),
-        processes=int(record.get("processes") or 1),
-        micro_batches=record.get("micro_batches"),
-        precision=record.get("precision"),
-    )
+    return PublishedRun.from_record(RunIdentity.read(folder), record)
 
 
 def read_finished(folder: Path) -> PublishedRun:
