@@ -107,14 +107,13 @@ def differing_box(
         sharp: the sharp frame, if any.
         size: height and width of the crop.
     """
+    images = [blurry, *restored] if len(restored) == 1 else list(restored)
     if sharp is not None:
-        images = [blurry, *restored] if len(restored) == 1 else list(restored)
         errors = np.stack([_box_means(_square_error(image, sharp), size) for image in images])
         score = np.ptp(errors, axis=0)
         if len(restored) == 1:
             score = errors[0] - errors[1]
     else:
-        images = [blurry, *restored] if len(restored) == 1 else list(restored)
         pairs = [(a, b) for index, a in enumerate(images) for b in images[index + 1 :]]
         score = np.max([_box_means(_square_error(a, b), size) for a, b in pairs], axis=0)
     y, x = np.unravel_index(int(score.argmax()), score.shape)
