@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
+from vrtspike.analysis.intervals import weighted_mean
 from vrtspike.evaluation.measure import KEYS, ImageKind, columns_of
 from vrtspike.evaluation.protocols import MeanUnit
 from vrtspike.io.files import finite_or_null
@@ -46,16 +47,8 @@ def mean_and_error(values: pd.Series, frames: pd.Series, mean: MeanUnit) -> tupl
     """
     has_value = values.notna().to_numpy()
     present = values.to_numpy(float)[has_value]
-    count = len(present)
-    if count == 0:
-        return math.nan, math.nan
-    weights = frames.to_numpy(float)[has_value] if mean == "frames" else np.ones(count)
-    weights /= weights.sum()
-    average = float((weights * present).sum())
-    if count == 1 or not math.isfinite(average):
-        return average, math.nan
-    squares = float(((weights * (present - average)) ** 2).sum())
-    return average, math.sqrt(count / (count - 1) * squares)
+    weights = frames.to_numpy(float)[has_value] if mean == "frames" else np.ones(len(present))
+    return weighted_mean(present, weights)
 
 
 def overall_means(
