@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from vrtspike.data.rgb_images import Image, to_uint8
 from vrtspike.deblurring_settings import DeblurringSettings
+from vrtspike.deblurring_settings.evaluation import EvaluationSettings
 from vrtspike.evaluation.protocols import EvaluationProtocol
 from vrtspike.metrics.metric import ImageMetric, MetricFunction
 from vrtspike.monitoring.timing import Stopwatch
-from vrtspike.restoration.inference.tiling import TileModel
+from vrtspike.restoration.inference.tiling import TileModel, Tiling
 from vrtspike.restoration.inputs.clip_source import ClipSource, ClipWindow
 from vrtspike.restoration.spikes_alone import gray_pair, to_picture
 from vrtspike.restoration.tiled_inference import restore_frames
@@ -134,35 +135,17 @@ def measured_frames(
     Yields:
         for each frame a row for each protocol, and pictures by the stem of their files.
     """
-    test = settings.TEST
     tilings = {protocol: protocol.tiling(settings) for protocol in functions_by_protocol}
-    main_tiling = tilings[next(iter(functions_by_protocol))]
-    streams = {}
-    for tiling in dict.fromkeys(tilings.values()):
-        model = tile_model
-        if watch is not None and tiling == main_tiling:
-            model = _timed(tile_model, watch)
-        streams[tiling] = restore_frames(
-            model,
-            source,
-            tiling,
-            tiles_at_once=test.BATCH_SIZE,
-            readers=test.NUM_WORKERS,
-            bits=None,
-        )
+    main_tiling = next(iter(tilings.values()))
+    models = dict.fromkeys(tilings.values(), tile_model)
+    if watch is not None:
+        models[main_tiling] = _timed(tile_model, watch)
+    streams = _restored_streams(source, models, settings.TEST)
     previous: dict[EvaluationProtocol, FrameImages] = {}
     with ThreadPoolExecutor(available_cpus()) as threads:
         for frame, reference in zip(source.names, references, strict=True):
             restored = {tiling: next(stream) for tiling, stream in streams.items()}
-            images: dict[ImageKind, Image] = {
-                "blurry": reference.blurry,
-                "restored": to_uint8(torch.from_numpy(restored[main_tiling])),
-                "sharp": reference.sharp,
-            }
-            pictures: dict[str, Image] = dict(images.items())
-            if reference.spikes is not None:
-                images["spikes"], images["gray"] = gray_pair(reference.spikes, reference.sharp)
-                pictures["spikes"] = to_picture(reference.spikes)
+            images = _reference_images(reference)
             rows = []
             for protocol, functions in functions_by_protocol.items():
                 image = protocol.image(restored[tilings[protocol]])
@@ -171,7 +154,44 @@ def measured_frames(
                 before = previous.get(protocol)
                 rows.append(keys | measure_images(functions, compared, before, threads))
                 previous[protocol] = compared
-            yield rows, pictures
+            yield rows, _pictures(reference, restored[main_tiling])
+
+
+def _restored_streams(
+    source: ClipSource, models: Mapping[Tiling, TileModel], test: EvaluationSettings
+) -> dict[Tiling, Iterator[NDArray[np.float32]]]:
+    """Return the restored frames of each tiling, which are computed as they are read."""
+    return {
+        tiling: restore_frames(
+            model,
+            source,
+            tiling,
+            tiles_at_once=test.BATCH_SIZE,
+            readers=test.NUM_WORKERS,
+            bits=None,
+        )
+        for tiling, model in models.items()
+    }
+
+
+def _reference_images(reference: FrameReferences) -> FrameImages:
+    """Return the images of a frame that are measured under every protocol."""
+    images: dict[ImageKind, Image] = {"blurry": reference.blurry, "sharp": reference.sharp}
+    if reference.spikes is not None:
+        images["spikes"], images["gray"] = gray_pair(reference.spikes, reference.sharp)
+    return images
+
+
+def _pictures(reference: FrameReferences, restored: NDArray[np.float32]) -> dict[str, Image]:
+    """Return the pictures of a frame by the stem of their files."""
+    pictures = {
+        "blurry": reference.blurry,
+        "restored": to_uint8(torch.from_numpy(restored)),
+        "sharp": reference.sharp,
+    }
+    if reference.spikes is not None:
+        pictures["spikes"] = to_picture(reference.spikes)
+    return pictures
 
 
 def _timed(tile_model: TileModel, watch: Stopwatch) -> TileModel:
