@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from vrtspike.data.raw.numbering import frame_order
 from vrtspike.data.video import VideoInfo, inspect_video, read_video
 from vrtspike.io.images import Picture, read_picture, to_8_bit
+from vrtspike.io.picture_files import READABLE_SUFFIXES, list_pictures
 from vrtspike.system.errors import DataError, is_text, list_faults, printable
 
-READABLE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
 """Minimum number of frames of a video that stay decoded."""
 KEPT_WINDOWS = 3
@@ -264,13 +264,7 @@ def picture_files(folder: Path) -> list[Path]:
     Raises:
         DataError: if there are none, two of one name, or a name that is not UTF-8.
     """
-    files = []
-    if folder.is_dir():
-        files = [
-            path
-            for path in folder.iterdir()
-            if path.suffix.lower() in READABLE_SUFFIXES and not path.name.startswith(".")
-        ]
+    files = list_pictures(folder, READABLE_SUFFIXES)
     if not files:
         raise DataError(
             f"{folder}: no pictures ({', '.join(READABLE_SUFFIXES)}); expected the frames of one "
