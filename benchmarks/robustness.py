@@ -34,7 +34,7 @@ from vrtspike.deblurring_settings.schema import load_deblurring_preset, require_
 from vrtspike.metrics.psnr import psnr
 from vrtspike.restoration.inference.tiling import tiling_for
 from vrtspike.restoration.inputs.clip_frames import ArrayFrames
-from vrtspike.restoration.inputs.clip_source import StoreClipSource, stored_sharp_frame
+from vrtspike.restoration.inputs.clip_source import StoreClipSource
 from vrtspike.restoration.inputs.clip_spikes import array_spikes
 from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.restoration.tiled_inference import load_model, restore_frames, torch_tile_model
@@ -108,7 +108,7 @@ def mean_psnr(
         count = len(stored.names)
         number, scene = scenes[entry.name]
         video = filmed(scene, number, count, stored.size)
-        if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], stored_sharp_frame(store, 0)):
+        if not np.array_equal(video[FRAMES_PER_EXPOSURE // 2], store.frame("sharp", 0)):
             raise DataError(f"{entry.store}: other frames than those of {scene.name} of the demo")
         blurry = ArrayFrames(stored.blurry_frames(slice(0, count)))
         for name in (*SENSORS, FLIPPED):
@@ -120,7 +120,7 @@ def mean_psnr(
                 tiling_for(settings),
             )
             values_by_sensor.setdefault(name, []).extend(
-                psnr(frame, stored_sharp_frame(store, n)) for n, frame in enumerate(restored)
+                psnr(frame, store.frame("sharp", n)) for n, frame in enumerate(restored)
             )
     return {name: statistics.fmean(values) for name, values in values_by_sensor.items()}
 

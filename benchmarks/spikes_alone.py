@@ -30,7 +30,6 @@ from vrtspike.evaluation.measure import FrameImages, MetricFunctions, measure_im
 from vrtspike.metrics.psnr import PSNR_Y
 from vrtspike.metrics.ssim import SSIM_Y
 from vrtspike.metrics.tof import TOF
-from vrtspike.restoration.inputs.clip_source import stored_sharp_frame
 from vrtspike.restoration.spikes_alone import (
     RECONSTRUCTIONS,
     Reconstruction,
@@ -80,7 +79,7 @@ def frames(entry: SequenceEntry, rate: Reconstruction) -> Iterator[FrameImages]:
     store = Store(entry.store)
     for index in range(entry.frames):
         picture = spikes_alone(store, rate, index)
-        reconstruction, truth = gray_pair(picture, stored_sharp_frame(store, index))
+        reconstruction, truth = gray_pair(picture, store.frame("sharp", index))
         yield {"spikes": reconstruction, "gray": truth}
 
 

@@ -55,8 +55,9 @@ def test_arrays_with_an_output_folder_are_refused(sequence, model, tmp_path):
 
 def test_spike_files_of_another_sequence_give_a_warning(small_run, sequence, model):
     other = small_run.raw / "test" / "c"
-    with pytest.warns(UserWarning, match=r"spikes that do not fit \(5\)"):
+    with pytest.warns(UserWarning, match=r"spikes that do not fit \(5\)") as caught:
         restore(sequence / "blur", other / "spike", model)
+    assert {warning.filename for warning in caught} == {__file__}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # Without an output nothing is compared.

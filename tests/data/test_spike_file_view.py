@@ -11,6 +11,9 @@ import pytest
 
 from tests.data.scenes import film
 from vrtspike.commands.main import run_command
+from vrtspike.data import spike_file_view
+from vrtspike.data.checks import step_order
+from vrtspike.data.checks.step_order import disorder
 from vrtspike.data.raw.layouts.registry import LAYOUTS
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import write_spikes
@@ -57,6 +60,22 @@ def test_rates_and_silent_pixels_are_described(exposure):
     assert lines[3].startswith("order of the steps: a pixel fires twice in a row 0.0")
     assert spike_file_faults(view_spike_file(folder / "a.dat")) == []
     assert len(lines) == 4
+
+
+def test_the_order_of_the_steps_is_measured_once(exposure, monkeypatch):
+    folder, _ = exposure
+    measured = []
+
+    def measure(spikes):
+        measured.append(spikes)
+        return disorder(spikes)
+
+    for module in (spike_file_view, step_order):
+        monkeypatch.setattr(module, "disorder", measure)
+    view = view_spike_file(folder / "a.dat")
+    assert describe_view(view)[3].startswith("order of the steps: a pixel fires twice")
+    assert spike_file_faults(view) == []
+    assert len(measured) == 1
 
 
 def test_a_frame_is_compared_and_gives_half_its_size_where_nothing_else_does(exposure, tmp_path):

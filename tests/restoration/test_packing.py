@@ -195,6 +195,22 @@ def test_a_card_counts_the_samples_of_all_processes_of_the_first_start(small_run
     assert training(tmp_path / "pack", "of_earlier") == "- 100 steps"
 
 
+def test_the_command_verifies_models_of_other_tasks(results, tmp_path, capsys):
+    folders = [tmp_path / name for name in ("sound", "changed", "cut")]
+    for folder in folders:
+        shutil.copytree(results / "train/given", folder)
+        RunIdentity("given", SSTSettings(TASK="sst"), "", "").write(folder)
+    flip_a_bit(folders[1] / "weights.safetensors")
+    (folders[2] / "weights.safetensors").write_bytes(b"cut")
+    with pytest.raises(DataError, match=r"^damaged models \(2\):\n") as caught:
+        run_command(["verify", *map(str, folders)])
+    assert capsys.readouterr().out.splitlines() == [
+        f"{folders[0]}: sound", f"{folders[1]}: damaged", f"{folders[2]}: damaged",
+    ]  # fmt: skip
+    assert "/changed/weights.safetensors: was changed after it was published" in str(caught.value)
+    assert "/cut/weights.safetensors: not a whole safetensors file" in str(caught.value)
+
+
 def test_names_in_a_card_are_shown_as_they_are(small_run, tmp_path):
     name = "a_b*c*`d`<i>[e](f)"
     write_light_run(small_run, tmp_path / "train" / name)

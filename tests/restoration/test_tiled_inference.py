@@ -67,6 +67,11 @@ def test_tiles_give_what_the_whole_frame_gives(clip):
     assert np.abs(whole.astype(int) - blur).max() > 5
 
 
+def test_no_wanted_frame_gives_none(clip):
+    source, statistics = clip
+    assert restored(Local(), source, statistics, Tiling(0, 0, 0, 0), wanted=[]) == []
+
+
 def test_tiles_must_fall_on_whole_spike_pixels(clip):
     source, statistics = clip
     source = copy(source)

@@ -34,7 +34,8 @@ def run_verify(arguments: argparse.Namespace) -> None:
 
     For data sets, compare every chunk of the stores with its checksum, and the contents with the
     digest in their manifest. For trained models, compare files with the digests in run.json, and
-    load the weights. The exit status is 2 if anything is damaged, or a model does not exist.
+    read the weights; a model that restores clips is loaded. The exit status is 2 if anything is
+    damaged, or a model does not exist.
     """
     datasets = [Path(place) for place in arguments.places if place.endswith(".json")]
     models = [place for place in arguments.places if not place.endswith(".json")]
@@ -76,24 +77,41 @@ def _check_models(models: Sequence[str]) -> tuple[list[str], list[str]]:
     Returns:
         messages on unknown names and on damaged models.
     """
-    from vrtspike.restoration.loading import load
-
     missing = []
     damaged = []
     for model in models:
         try:
-            exists = find_trained_model(model).exists()
+            path = find_trained_model(model)
         except UserError as error:
             missing.append(str(error))
             continue
-        if not exists:
+        if not path.exists():
             missing.append(f"{model}: no such file or folder")
             continue
         try:
-            load(model, device="cpu")
+            _read_model(path)
         except UserError as error:
             damaged.append(str(error))
             print(f"{model}: damaged")
         else:
             print(f"{model}: sound")
     return missing, damaged
+
+
+def _read_model(path: Path) -> None:
+    """Read a trained model of any task completely.
+
+    Raises:
+        UserError: if it is damaged.
+    """
+    from vrtspike.deblurring_settings import DeblurringSettings
+    from vrtspike.io.weights import read_weights
+    from vrtspike.restoration.loading import load
+    from vrtspike.runs.file_names import WEIGHTS
+    from vrtspike.runs.published import read_finished, require_published
+
+    if path.suffix == ".onnx" or isinstance(read_finished(path).settings, DeblurringSettings):
+        load(path, device="cpu")
+    else:
+        read_weights(path / WEIGHTS)
+        require_published(path / WEIGHTS)

@@ -70,6 +70,11 @@ class SpikeFileView:
         """Mean spikes of each pixel and step, (h, w), 0 to 1."""
         return self.spikes.count_image().astype(np.float64) / len(self.spikes)
 
+    @cached_property
+    def disorder(self) -> float | None:
+        """Order of the steps, see :func:`~vrtspike.data.checks.step_order.disorder`."""
+        return disorder(self.spikes)
+
     @property
     def window_steps(self) -> int:
         """Steps of the sliding window; all steps of a short file."""
@@ -151,16 +156,15 @@ def describe_view(view: SpikeFileView) -> list[str]:
         f"mean rate: {mean:.3f} spikes per pixel and step{interval}; 1 % of the pixels below "
         f"{low:.3f}, 1 % above {high:.3f}",
         f"pixels that never fire: {silent} of {pixels} ({silent / pixels:.1%})",
-        f"order of the steps: {_order_line(view.spikes)}",
+        f"order of the steps: {_order_line(view.disorder)}",
     ]
     if view.alignment is not None:
         lines.append(_match_line(view, view.alignment))
     return lines
 
 
-def _order_line(spikes: PackedSpikes) -> str:
+def _order_line(value: float | None) -> str:
     """Return the frequency of successive spikes, as text."""
-    value = disorder(spikes)
     if value is None:
         return "too few spikes to tell"
     return (
@@ -171,7 +175,7 @@ def _order_line(spikes: PackedSpikes) -> str:
 
 def spike_file_faults(view: SpikeFileView) -> list[str]:
     """Return faults of a spike file, a sentence each; empty for a valid file."""
-    candidates = [order_fault(view.spikes, str(view.path))]
+    candidates = [order_fault(view.disorder, str(view.path))]
     if view.alignment is not None:
         shape = view.spikes.shape[1:]
         candidates.append(mismatch(view.alignment, view.path, "the frame", shape))

@@ -32,11 +32,7 @@ from vrtspike.io.files import replaced_folder
 from vrtspike.io.images import write_png
 from vrtspike.monitoring.timing import Stopwatch
 from vrtspike.restoration.inference.tiling import TileModel
-from vrtspike.restoration.inputs.clip_source import (
-    StoreClipSource,
-    stored_blurry_frame,
-    stored_sharp_frame,
-)
+from vrtspike.restoration.inputs.clip_source import StoreClipSource
 from vrtspike.restoration.spikes_alone import RECONSTRUCTIONS, spikes_alone
 from vrtspike.restoration.tiled_inference import load_model, torch_tile_model
 from vrtspike.runs.evaluation_job import EvaluationJob
@@ -153,9 +149,7 @@ def _stored_references(store: Store, method: SpikesAloneName | None) -> Iterator
         spikes = None
         if method is not None and store.metadata.spike_size is not None:
             spikes = spikes_alone(store, RECONSTRUCTIONS[method], frame)
-        yield FrameReferences(
-            stored_blurry_frame(store, frame), stored_sharp_frame(store, frame), spikes
-        )
+        yield FrameReferences(store.frame("blur", frame), store.frame("sharp", frame), spikes)
 
 
 def _save_pictures(

@@ -120,9 +120,8 @@ def read_restored(
     frames = [entry["frame"] for entry in frame_metrics]
     files = {frame: folder / RESTORED / f"{frame}.png" for frame in frames}
     missing = [str(path) for path in files.values() if not path.is_file()]
-    missing += [
-        f"{clip_frames.location}: {frame}" for frame in frames if frame not in clip_frames.names
-    ]
+    names = set(clip_frames.names)
+    missing += [f"{clip_frames.location}: {frame}" for frame in frames if frame not in names]
     if missing:
         title = f"{folder}: frames of the record that are not there"
         raise DataError(list_faults(title, missing, "Restore them again.", limit=10))

@@ -34,11 +34,7 @@ from vrtspike.launching.gpus import GPU_TIMEOUT_S, DeviceName, acquire_device
 from vrtspike.paper_figures.recorded_spikes import RecordedSpikes
 from vrtspike.paper_figures.results import FRAME_COLUMNS, Cost, ModelResult, RestoredSequence
 from vrtspike.reporting.evaluation_data import read_examples, read_table
-from vrtspike.restoration.inputs.clip_source import (
-    StoreClipSource,
-    stored_blurry_frame,
-    stored_sharp_frame,
-)
+from vrtspike.restoration.inputs.clip_source import StoreClipSource
 from vrtspike.restoration.loading import load
 from vrtspike.restoration.tiled_inference import restore_frames
 from vrtspike.restoration.trained_model import TrainedModel
@@ -149,20 +145,19 @@ class StoreSequence(RestoredSequence):
 
     def blurry(self, frame: str) -> Image:
         """Return a blurry frame."""
-        return stored_blurry_frame(self._store, self._numbers[frame])
+        return self._store.frame("blur", self._numbers[frame])
 
     def sharp(self, frame: str) -> Image:
         """Return a sharp frame."""
-        return stored_sharp_frame(self._store, self._numbers[frame])
+        return self._store.frame("sharp", self._numbers[frame])
 
     def recorded(self, frame: str) -> RecordedSpikes:
         """Return the stored spikes of a frame."""
         metadata = self._store.metadata
         assert metadata.spike_size is not None
         number = self._numbers[frame]
-        rows = self._store.read("bits", slice(number, number + 1), slice(None), slice(None))[0]
         return RecordedSpikes(
-            PackedSpikes(rows, metadata.spike_size[1]),
+            PackedSpikes(self._store.frame("bits", number), metadata.spike_size[1]),
             metadata.exposures[number],
             metadata.ratio,
             f"{self._store.path}, frame {frame}",

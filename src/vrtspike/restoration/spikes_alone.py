@@ -60,12 +60,10 @@ def spikes_alone(store: Store, rate: Reconstruction, frame: int) -> NDArray[np.f
         grey values (h, w) of the sensor's size, nominally in [0, 255].
     """
     metadata = store.metadata
-    whole = slice(None)
     assert metadata.spike_size is not None
     assert store.gain is not None
     exposure = metadata.exposures[frame]
-    recorded = store.read("bits", slice(frame, frame + 1), whole, whole)[0]
-    bits = recorded[exposure.start : exposure.stop]
+    bits = store.frame("bits", frame)[exposure.start : exposure.stop]
     spikes = np.unpackbits(bits, axis=2, count=metadata.spike_size[1], bitorder="little")
     return rate(spikes, exposure.moved(-exposure.start)) * np.float32(PEAK * store.gain)
 

@@ -124,8 +124,6 @@ def restore_frames(
             finite.
     """
     _require_whole_pixels(tiling, source.ratio)
-    # Measured once, not in several of the threads that read ahead.
-    source.gain()
     count = len(source.names)
     wanted_indices = set(range(count) if wanted is None else wanted)
     unit = tile_unit(source.ratio.numerator)
@@ -133,6 +131,10 @@ def restore_frames(
     windows = [
         window for window in cut_windows if not wanted_indices.isdisjoint(_positions(window))
     ]
+    if not windows:
+        return
+    # Measured once, not in several of the threads that read ahead.
+    source.gain()
     tiles = list(itertools.product(rows, columns))
     groups = [tiles[first : first + tiles_at_once] for first in range(0, len(tiles), tiles_at_once)]
     total = len(windows) * len(tiles)

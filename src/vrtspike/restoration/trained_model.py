@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from vrtspike.restoration.inputs.input_clip import InputClip, InputSpikes, open_
 from vrtspike.restoration.page.writing import add_page
 from vrtspike.restoration.tiled_inference import restore_frames
 from vrtspike.runs.identity import RunIdentity
+from vrtspike.system.caller_warnings import warn_caller
 from vrtspike.system.errors import DataError
 from vrtspike.system.progress_bar import OpenProgress, ProgressCallback, progress_bar
 
@@ -149,9 +149,9 @@ class TrainedModel:
         tiling = self.tiling(source, tile)
         clip = self._check(source, anyway=anyway)
         for note in clip.notes:
-            warnings.warn(note, stacklevel=2)
+            warn_caller(note)
         if clip.doubts:
-            warnings.warn(doubts_message(list(clip.doubts.values())), stacklevel=2)
+            warn_caller(doubts_message(list(clip.doubts.values())))
         images: list[NDArray[Any]] = []
         worse = []
         for image, is_blurry in self._frames_or_blurry(clip, tiling, progress=progress):
@@ -159,7 +159,7 @@ class TrainedModel:
                 worse.append(source.names[len(images)])
             images.append(image)
         if worse:
-            warnings.warn(kept_frames_warning(worse), stacklevel=2)
+            warn_caller(kept_frames_warning(worse))
         return np.stack(images)
 
     def restore_folder(
@@ -209,7 +209,7 @@ class TrainedModel:
         restored = self.restore_opened(opened, open_progress=open_progress, note=notes.append)
         result = replace(add_page(opened, restored, open_progress=open_progress), notes=notes)
         for warning in result.warnings:
-            warnings.warn(warning, stacklevel=2)
+            warn_caller(warning)
         return result
 
     def restore_opened(

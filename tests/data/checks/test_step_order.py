@@ -26,8 +26,9 @@ def test_spikes_are_refused_if_most_pixels_are_shuffled(share, refused, width):
     random = np.random.default_rng(0)
     mixed = random.random(spikes.shape[1:]) < share
     spikes[:, mixed] = random.permuted(spikes[:, mixed], axis=0)
-    assert disorder(packed(spikes)) == expected_disorder(spikes) == pytest.approx(share, abs=0.1)
-    fault = order_fault(packed(spikes), "a.dat")
+    value = disorder(packed(spikes))
+    assert value == expected_disorder(spikes) == pytest.approx(share, abs=0.1)
+    fault = order_fault(value, "a.dat")
     assert bool(fault and fault.startswith("a.dat: ") and "shuffled" in fault) == refused
 
 

@@ -91,7 +91,8 @@ def write_frames(folder, *names):
 def test_a_folder_of_frames_in_the_order_of_their_numbers(tmp_path):
     names = [f"frame_{number}.png" for number in range(11)]
     write_frames(tmp_path, *names)
-    (tmp_path / "notes.txt").write_text("stray")
+    for stray in ("notes.txt", "._frame_0.png"):
+        (tmp_path / stray).write_text("stray")
     assert [path.name for path in frame_files(tmp_path)] == names
 
 
@@ -138,6 +139,7 @@ def test_folders_of_frames_in_the_known_trees(tmp_path):
     (tmp_path / "train/loop").symlink_to(tmp_path)
     for foreign in (".thumbnails/normal", "train/@eaDir"):
         write_frames(tmp_path / foreign, "0000.png")
+    write_frames(tmp_path / "train", "._0000.png")
     folders = frame_folders(tmp_path, "valid")
     assert {(f.split, f.sequence, f.frames_per_exposure) for f in folders} == set(names.values())
     (single,) = frame_folders(tmp_path / "plain")

@@ -69,6 +69,12 @@ def test_every_box_holds_what_was_written(path, cache_bytes):
         np.testing.assert_array_equal(store.read(name, *box), expected)
 
 
+def test_a_frame_is_read_whole_by_its_number(path):
+    store = Store(path)
+    for name in METADATA.shapes:
+        np.testing.assert_array_equal(store.frame(name, 2), whole(name)[2])
+
+
 @with_and_without_cache
 def test_threads_may_share_a_store(path, cache_bytes):
     store = Store(path, cache_bytes)

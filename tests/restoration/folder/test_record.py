@@ -122,3 +122,19 @@ def test_records_of_other_versions_are_replaced_and_not_continued(model, job, wh
     restore(model, replace(job, overwrite=True), notes.append)
     assert notes == []
     assert not (job.output / "restored.mp4").exists()
+
+
+def test_integers_of_numpy_are_recorded_as_those_of_python(model, job):
+    record = restore(model, replace(job, tile=np.int64(32), sensor=(np.int64(24), np.int64(32))))
+    assert record == json.loads((job.output / "restore.json").read_text())
+    assert record["tiling"]["size"] == 32
+    assert record["spikes"]["sensor"] == [24, 32]
+
+
+def test_a_record_that_cannot_be_written_costs_no_earlier_results(model, job, whole):
+    shutil.copytree(whole[0].output, job.output)
+    before = {path: path.read_bytes() for path in job.output.rglob("*") if path.is_file()}
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        restore(replace(model, precision=object()), replace(job, overwrite=True))
+    after = {path: path.read_bytes() for path in job.output.rglob("*") if path.is_file()}
+    assert after == before

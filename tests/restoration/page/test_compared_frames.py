@@ -29,8 +29,12 @@ def test_frames_with_a_record_and_without(whole, small_run, tmp_path):
     assert [is_restored_folder(path) for path in (job.output, plain)] == [True, True]
     run = shutil.copytree(small_run.train, tmp_path / "run")
     write_png(run / "curves.png", np.zeros((4, 4, 3), np.uint8))
-    places = (run, tmp_path, tmp_path / "nowhere")
-    assert [is_restored_folder(path) for path in places] == [False] * 3
+    write_png(tmp_path / "hidden" / "._1.png", np.zeros((4, 4, 3), np.uint8))
+    places = (run, tmp_path, tmp_path / "nowhere", tmp_path / "hidden")
+    assert [is_restored_folder(path) for path in places] == [False] * 4
+    (tmp_path / "capitals").mkdir()
+    (plain / "000001.png").rename(tmp_path / "capitals" / "000001.PNG")
+    assert is_restored_folder(tmp_path / "capitals")
 
 
 def test_frames_that_cannot_be_compared_are_refused(whole, tmp_path):

@@ -117,3 +117,18 @@ def test_frames_in_doubt_are_chosen_before_others():
     assert chosen == sorted(chosen)
     assert {0, 7, 8, 50, 99} <= set(chosen)
     assert choose_frames(100, range(100), limit=3) == [0, 49, 99]
+
+
+def test_frames_in_doubt_are_read_as_often_in_a_long_clip():
+    class Doubtful(list):
+        reads = 0
+
+        def __iter__(self):
+            type(self).reads += 1
+            return super().__iter__()
+
+    doubtful = Doubtful([7, 8])
+    choose_frames(100, doubtful, limit=10)
+    reads = Doubtful.reads
+    choose_frames(1000, doubtful, limit=10)
+    assert Doubtful.reads == 2 * reads

@@ -30,7 +30,7 @@ from vrtspike.data.checks.frame_summaries import (
     summarize_spikes,
     to_gray,
 )
-from vrtspike.data.checks.step_order import order_fault
+from vrtspike.data.checks.step_order import disorder, order_fault
 from vrtspike.data.manifests import (
     INGESTED,
     CheckedSequence,
@@ -280,7 +280,7 @@ class _Checks:
         if fault and alignment.is_moved:
             self._shifted.append(fault)
             fault = None
-        fault = fault or order_fault(spikes, location)
+        fault = fault or order_fault(disorder(spikes), location)
         if alignment.locates:
             sides = []
             steps = widening(exposure.start, exposure.steps, recording.total)

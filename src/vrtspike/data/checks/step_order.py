@@ -35,9 +35,13 @@ def disorder(spikes: PackedSpikes) -> float | None:
     return (pairs - regular) / (by_chance - regular)
 
 
-def order_fault(spikes: PackedSpikes, name: str) -> str | None:
-    """Return the fault of spikes whose steps are shuffled; None for any other spikes."""
-    value = disorder(spikes)
+def order_fault(value: float | None, name: str) -> str | None:
+    """Return the fault of spikes whose steps are shuffled; None for any other spikes.
+
+    Args:
+        value: their :func:`disorder`.
+        name: name of the spikes in the message.
+    """
     if value is None or value <= MAX_DISORDER:
         return None
     return (

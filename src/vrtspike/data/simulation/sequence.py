@@ -28,10 +28,9 @@ from vrtspike.data.simulation.sensor import (
 )
 from vrtspike.io.files import atomic_path, atomic_write_text, replaced_folder
 from vrtspike.io.images import encode_png, read_rgb
+from vrtspike.io.picture_files import FRAME_SUFFIXES, is_picture, list_pictures
 from vrtspike.system.errors import DataError
 from vrtspike.system.progress_bar import ProgressCallback
-
-FRAME_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 
 
 def frame_files(folder: Path) -> list[Path]:
@@ -41,7 +40,7 @@ def frame_files(folder: Path) -> list[Path]:
         DataError: if the folder does not exist, holds no pictures, or frames are missing between
             them: their names are numbers (after a common prefix) in steps that are not all equal.
     """
-    pictures = [path for path in folder.glob("*") if path.suffix.lower() in FRAME_SUFFIXES]
+    pictures = list_pictures(folder, FRAME_SUFFIXES)
     if not pictures:
         raise DataError(f"{folder}: no folder of frames ({', '.join(FRAME_SUFFIXES)})")
     files = sorted(pictures, key=lambda path: frame_order(path.stem))
@@ -93,7 +92,7 @@ def frame_folders(root: Path, split: str = "train") -> list[FrameFolder]:
         folder = Path(name)
         # ``walk`` visits only the subfolders that are left in the list.
         subfolders[:] = sorted(_searched_subfolders(folder, subfolders))
-        if any(Path(file).suffix.lower() in FRAME_SUFFIXES for file in files):
+        if any(is_picture(file, FRAME_SUFFIXES) for file in files):
             parts = folder.relative_to(root).parts or (root.resolve().name,)
             if len(parts) == 1:
                 parts = (split, *parts)

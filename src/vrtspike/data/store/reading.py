@@ -204,3 +204,7 @@ class Store:
         if self._cache_bytes and next(_READS) % TRIM_EVERY == 0:
             trim_memory()
         return values
+
+    def frame(self, name: str, index: int) -> NDArray[np.uint8]:
+        """Read a whole frame of an array, by its number; the errors of :meth:`read`."""
+        return self.read(name, slice(index, index + 1), slice(None), slice(None))[0]

@@ -59,7 +59,7 @@ def check_clip(
         DataError: if the recording lies far outside, or cannot be read.
     """
     clip_frames = source.frames
-    location = str(clip_frames.location)
+    location = clip_frames.location
     limit_check = compare_with_limits(trained, source)
     if not anyway:
         limit_check.require_near(location)

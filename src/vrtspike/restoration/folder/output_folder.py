@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -100,9 +101,11 @@ class OutputFolder:
             device: type of the device that computes.
         """
         request = self._opened.request
+        self.record = self._first_record(clip, tiling, device)
         if request.overwrite:
+            # A record that cannot be written costs no earlier results.
+            json.dumps(self.record, allow_nan=False)
             remove_results(request.output, self._recorded, self._note)
-            self._recorded = []
         if request.video or request.side_by_side:
             _note_lost_parts(clip.source, self._note)
         for message in clip.notes:
@@ -112,10 +115,16 @@ class OutputFolder:
         if self._continued:
             present = len(files) - len(self.missing)
             self._note(f"{present} of {len(files)} frames are there already, restored before")
+        self._write_record()
+
+    def _first_record(self, clip: CheckedClip, tiling: Tiling, device: str) -> RestoreRecord:
+        """Return the record before any frame is restored."""
+        request = self._opened.request
+        kept = [] if request.overwrite else self._recorded
         source = clip.source
         shape = (len(source.names), *source.size)
         factor = tiling_overhead(shape, tiling, tile_unit(source.ratio.numerator))
-        self.record = {
+        return {
             **self._identity,
             "paths": {
                 "input": printable(str(request.frames)),
@@ -128,11 +137,10 @@ class OutputFolder:
             "device": device,
             "limits": clip.limit_check.contents(),
             "seconds_per_frame": self._continued.get("seconds_per_frame"),
-            "written": sorted({*self._opened.results, *self._recorded}),
+            "written": sorted({*self._opened.results, *kept}),
             "doubts": self._continued.get("doubts", []),
             "doubtful": self._continued.get("doubtful", []),
         }
-        self._write_record()
 
     def record_doubts(self, clip: CheckedClip) -> None:
         """Note and record spikes that do not fit the frames."""

@@ -196,6 +196,8 @@ def fit_tiling(
         raise ConfigError(f"tile: found {tile!r}, expected 0 or a positive multiple of {ratio}")
     if tile == 0:
         return tiling
+    # The record of a restoration holds integers of Python alone.
+    tile = int(tile)
     # The overlap is at most half of the tile, and an even number of the sensor's pixels.
     max_overlap = tile // (4 * ratio) * 2 * ratio
     return replace(tiling, size=tile, overlap=min(tiling.overlap, max_overlap))

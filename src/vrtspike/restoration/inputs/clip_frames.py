@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from vrtspike.data.raw.numbering import frame_order
 from vrtspike.data.video import VideoInfo, inspect_video, read_video
 from vrtspike.io.images import Picture, read_picture, to_8_bit
+from vrtspike.io.picture_files import READABLE_SUFFIXES, list_pictures
 from vrtspike.system.errors import DataError, is_text, list_faults, printable
 
-READABLE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 KEPT_FRAMES = 32
 """Minimum number of frames of a video that stay decoded."""
 KEPT_WINDOWS = 3
@@ -36,7 +36,7 @@ class ClipFrames(ABC):
     """Frames of one size that can be read piece by piece.
 
     Attributes:
-        location: their folder or file; a name for messages if they are in memory.
+        path: their folder or file; None if they are in memory.
         names: names of the frames, in order.
         size: height and width.
         video: time stamps and pixel shape of a video file; None for pictures and arrays.
@@ -48,10 +48,15 @@ class ClipFrames(ABC):
     bits = 8
     conversion = ""
 
-    def __init__(self, location: str | Path, names: Sequence[str], size: tuple[int, int]) -> None:
-        self.location = location
+    def __init__(self, path: Path | None, names: Sequence[str], size: tuple[int, int]) -> None:
+        self.path = path
         self.names = names
         self.size = size
+
+    @property
+    def location(self) -> str:
+        """Their folder or file, or the name of an array, in messages."""
+        return "frames" if self.path is None else str(self.path)
 
     @abstractmethod
     def read(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.uint16]:
@@ -64,12 +69,8 @@ class ClipFrames(ABC):
     def describe(self, index: int) -> str:
         """Return the name of one frame in messages."""
 
-    def keep(self, frames: int) -> None:  # noqa: B027 - most pictures can be read again at any time
-        """Announce windows of a number of frames, of which some will be read again."""
-
     def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
         """Return a window of frames (T, H, W, 3) with all bits: uint8, or float32 up to 255."""
-        self.keep(len(range(*frames.indices(len(self.names)))))
         images = self.read(frames)
         if images.dtype == np.uint8:
             return to_8_bit(images)
@@ -170,12 +171,13 @@ class VideoFrames(ClipFrames):
         """Return consecutive frames."""
         return np.stack([self._decode(index) for index in range(frames.start, frames.stop)])
 
-    def keep(self, frames: int) -> None:
-        """Keep the frames of several windows decoded."""
+    def model_input(self, frames: slice) -> NDArray[np.uint8] | NDArray[np.float32]:
+        """Return a window of frames, and keep those of several such windows decoded."""
         with self._lock:
-            max_frames = KEPT_WINDOWS * frames
+            max_frames = KEPT_WINDOWS * len(range(*frames.indices(len(self.names))))
             if max_frames > (self._kept.maxlen or 0):
                 self._kept = deque(self._kept, maxlen=max_frames)
+        return super().model_input(frames)
 
     def describe(self, index: int) -> str:
         """Return the file and the number of a frame."""
@@ -212,7 +214,7 @@ class ArrayFrames(ClipFrames):
                 "(T, H, W, 3), RGB, such as vrtspike.read_frames gives"
             )
         count, height, width = frames.shape[:3]
-        super().__init__("frames", numbered_names(count), (height, width))
+        super().__init__(None, numbered_names(count), (height, width))
         self._frames = frames
 
     def read(self, frames: slice) -> NDArray[np.uint8]:
@@ -264,13 +266,7 @@ def picture_files(folder: Path) -> list[Path]:
     Raises:
         DataError: if there are none, two of one name, or a name that is not UTF-8.
     """
-    files = []
-    if folder.is_dir():
-        files = [
-            path
-            for path in folder.iterdir()
-            if path.suffix.lower() in READABLE_SUFFIXES and not path.name.startswith(".")
-        ]
+    files = list_pictures(folder, READABLE_SUFFIXES)
     if not files:
         raise DataError(
             f"{folder}: no pictures ({', '.join(READABLE_SUFFIXES)}); expected the frames of one "

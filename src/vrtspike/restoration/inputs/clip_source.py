@@ -114,16 +114,6 @@ class StoreClipSource(ClipSource):
         return self._store.gain
 
 
-def stored_blurry_frame(store: Store, frame: int) -> NDArray[np.uint8]:
-    """Return one blurry frame of a store, uint8 (H, W, 3)."""
-    return store.read("blur", slice(frame, frame + 1), slice(None), slice(None))[0]
-
-
-def stored_sharp_frame(store: Store, frame: int) -> NDArray[np.uint8]:
-    """Return one sharp frame of a store, uint8 (H, W, 3)."""
-    return store.read("sharp", slice(frame, frame + 1), slice(None), slice(None))[0]
-
-
 def read_ahead(
     times: Sequence[slice], read: Callable[[slice], ClipWindow], readers: int
 ) -> Iterator[ClipWindow]:

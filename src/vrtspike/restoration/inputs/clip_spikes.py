@@ -191,7 +191,7 @@ def recorded_spikes(
     paths = [path] * len(names) if path.is_file() else _spike_files(path, names)
     file_sensor = find_sensor(paths[0], sensor, sensor_file(paths[0]), layout, clip_frames.size)
     ratio = frame_to_sensor_ratio(clip_frames, file_sensor.area.size)
-    tables = _find_tables(path, clip_frames.location)
+    tables = _find_tables(path, clip_frames.path)
     table = str(tables[0]) if tables else None
     files = {name: str(file) for name, file in zip(names, paths, strict=True)}
     recordings, faults = find_recordings(
@@ -226,19 +226,19 @@ def _spike_files(folder: Path, frames: Sequence[str]) -> list[Path]:
     return [folder / Path(files[name]).name for name in frames]
 
 
-def _find_tables(spikes: Path, frames: Path | str) -> list[Path]:
+def _find_tables(spikes: Path, frames: Path | None) -> list[Path]:
     """Return the table of exposures, if any, in or beside a folder of spikes or of frames.
 
     Args:
         spikes: a file or a folder.
-        frames: likewise; a text is not a place in the file system.
+        frames: likewise; None if they are in memory.
 
     Raises:
         DataError: if there are several.
     """
     folders = []
     for source in (spikes, frames):
-        if isinstance(source, Path):
+        if source is not None:
             folders += [source.absolute(), source.absolute().parent]
     tables = [
         folder / EXPOSURE_TABLE

@@ -130,7 +130,8 @@ def open_clip(
     if simulate_spikes:
         clip_spikes = simulated_spikes(clip_frames)
     elif isinstance(spikes, str | Path):
-        clip_spikes = recorded_spikes(clip_frames, Path(spikes), sensor, clip_layout)
+        size = None if sensor is None else (int(sensor[0]), int(sensor[1]))
+        clip_spikes = recorded_spikes(clip_frames, Path(spikes), size, clip_layout)
     elif spikes is not None:
         times = clip_layout if exposures is None else exposures
         clip_spikes = array_spikes(clip_frames, spikes, times)

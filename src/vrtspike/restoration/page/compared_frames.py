@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.io.images import read_picture
+from vrtspike.io.picture_files import READABLE_SUFFIXES, list_pictures
 from vrtspike.restoration.folder.record import RESTORE_RECORD, RESTORED, read_earlier_record
-from vrtspike.restoration.inputs.clip_frames import READABLE_SUFFIXES, files_by_name, require_size
+from vrtspike.restoration.inputs.clip_frames import files_by_name, require_size
 from vrtspike.runs.file_names import RUN_RECORD
 from vrtspike.system.errors import RunError
 
@@ -34,7 +35,7 @@ def is_restored_folder(path: Path) -> bool:
         return True
     if not path.is_dir() or (path / RUN_RECORD).is_file():
         return False
-    return any(file.suffix in READABLE_SUFFIXES for file in path.iterdir())
+    return bool(list_pictures(path, READABLE_SUFFIXES))
 
 
 def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> ComparedFrames:

@@ -95,7 +95,7 @@ def choose_frames(count: int, doubtful: Collection[int], limit: int = MAX_FRAMES
     if count <= limit:
         return list(range(count))
     first = _spread(sorted(doubtful), limit)
-    others = [index for index in range(count) if index not in set(doubtful)]
+    others = sorted(set(range(count)).difference(doubtful))
     return sorted([*first, *_spread(others, limit - len(first))])
 
 

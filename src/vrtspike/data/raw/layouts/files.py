@@ -9,7 +9,6 @@ from pathlib import Path
 from vrtspike.data.raw.numbering import frame_order
 from vrtspike.system.errors import DataError
 
-PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
 SPIKE_SUFFIXES = (".dat", ".npz")
 SENSOR_FILE = "config.yaml"
 STREAM_FILE = "spike.dat"

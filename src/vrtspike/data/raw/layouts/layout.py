@@ -17,7 +17,6 @@ from typing import NamedTuple
 from vrtspike.data.data_source import RawFolder
 from vrtspike.data.exposure import EXPOSURE_COLUMNS, EXPOSURE_TABLE, Exposure
 from vrtspike.data.raw.layouts.files import (
-    PICTURE_SUFFIXES,
     SENSOR_FILE,
     SPIKE_SUFFIXES,
     SensorArea,
@@ -32,6 +31,7 @@ from vrtspike.data.raw.layouts.folders import (
     visible_entries,
 )
 from vrtspike.data.raw.numbering import Numbers, frame_numbers
+from vrtspike.io.picture_files import DATASET_SUFFIXES
 from vrtspike.system.errors import DataError
 
 NESTED = "__"
@@ -223,7 +223,7 @@ class Layout:
         entries = visible_entries(folder, foreign)
         if self.prefix:
             files = [entry.name for entry in entries if "-" in entry.name]
-            pictures = [name for name in files if name.lower().endswith(PICTURE_SUFFIXES)]
+            pictures = [name for name in files if name.lower().endswith(DATASET_SUFFIXES)]
             return [name.rpartition("-")[0] for name in pictures]
         folders = [entry for entry in entries if may_be_folder(entry)]
         if not self.is_nested:
@@ -256,8 +256,8 @@ class Layout:
                 f"the layout {self.name} has one kind of blurry frames, found DATA.BLUR_DIR "
                 f"{blur_dir}; set it to blur"
             )
-        blur = list_frames(root, prefixes.blur, PICTURE_SUFFIXES)
-        sharp = list_frames(root, prefixes.sharp, PICTURE_SUFFIXES, blur.files)
+        blur = list_frames(root, prefixes.blur, DATASET_SUFFIXES)
+        sharp = list_frames(root, prefixes.sharp, DATASET_SUFFIXES, blur.files)
         frame_names = [*blur.files, *sharp.files]
         spikes = list_frames(root, prefixes.spike, SPIKE_SUFFIXES, frame_names)
         streams = [f"{stream}{suffix}" for stream in prefixes.streams for suffix in SPIKE_SUFFIXES]
