@@ -209,6 +209,31 @@ def test_the_longest_names_have_temporary_ones(tmp_path, stem):
     assert len([*tmp_path.iterdir()]) == 1
 
 
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_folder_replaces_that_of_another_writer(tmp_path, monkeypatch, is_moved):
+    path, others = tmp_path / "store", tmp_path / "others"
+    for folder in (path, others):
+        folder.mkdir()
+        (folder / "chunk").write_text("old")
+    moves = [(others, path)]
+    if is_moved:
+        moves.insert(0, (path, tmp_path / "old"))
+    rename = Path.rename
+
+    def interleaved(source: Path, target: Path) -> Path:
+        # The other writer moves a folder before each move of this one.
+        if moves and (is_moved or target == path):
+            rename(*moves.pop(0))
+        return rename(source, target)
+
+    with replaced_folder(path) as temporary:
+        (temporary / "chunk").write_text("new")
+        monkeypatch.setattr(Path, "rename", interleaved)
+    assert not moves
+    assert (path / "chunk").read_text() == "new"
+    assert {*tmp_path.iterdir()} == ({path, tmp_path / "old"} if is_moved else {path})
+
+
 @pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])
 def test_the_umask_decides_about_a_file_that_a_library_writes_for_its_owner_alone(tmp_path, mask):
     def private(path):

@@ -29,6 +29,8 @@ _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 """Part of the messages of libraries written in Rust, such as safetensors."""
 _ABANDONED_S = 24 * 3600.0
 """Age in seconds from which a temporary file counts as abandoned by a killed process."""
+_MAX_EXCHANGES = 100
+"""Maximum tries to replace a directory that others replace at the same time."""
 
 
 def _sync(path: Path) -> None:
@@ -152,10 +154,21 @@ def _replace_directory(temporary: Path, target: Path) -> None:
         for name in names:
             _sync(Path(folder) / name)
         _sync(Path(folder))
+    _exchange_directory(temporary, target, _MAX_EXCHANGES)
+
+
+def _exchange_directory(temporary: Path, target: Path, tries: int) -> None:
     old = _temporary_name(target, "old")
-    if target.exists():
-        target.rename(old)
-    temporary.rename(target)
+    with contextlib.suppress(FileNotFoundError):  # another writer has just moved it
+        if target.exists():
+            target.rename(old)
+    try:
+        temporary.rename(target)
+    except OSError as error:
+        # Another writer has just put its own there.
+        if tries == 1 or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        _exchange_directory(temporary, target, tries - 1)
     _remove(old)
 
 
