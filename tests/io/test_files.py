@@ -209,6 +209,36 @@ def test_the_longest_names_have_temporary_ones(tmp_path, stem):
     assert len([*tmp_path.iterdir()]) == 1
 
 
+def test_a_link_to_a_folder_stays_where_it_leads(tmp_path):
+    disk, project = tmp_path / "disk", tmp_path / "project"
+    (disk / "store").mkdir(parents=True)
+    (disk / "store/old").touch()
+    project.mkdir()
+    path = project / "store"
+    path.symlink_to("../disk/store")
+    with replaced_folder(path) as temporary:
+        assert temporary.parent == disk, "on the disk of the folder"
+        (temporary / "new").touch()
+    assert path.readlink() == Path("../disk/store")
+    assert [*project.iterdir(), *disk.iterdir()] == [path, disk / "store"]
+    assert [*(disk / "store").iterdir()] == [disk / "store/new"]
+    with pytest.raises(OSError, match="broken") as caught, replaced_folder(path):
+        raise OSError(errno.EIO, "broken")
+    assert caught.value.filename == str(path)
+
+
+def test_links_that_were_moved_aside_are_removed_without_what_they_name(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk/file").touch()
+    for number, target in enumerate(("disk", "nowhere")):
+        link = tmp_path / f".{number:016d}.old"
+        link.symlink_to(target)
+        os.utime(link, (0, 0), follow_symlinks=False)
+    remove_leftovers(tmp_path)
+    assert [*tmp_path.iterdir()] == [tmp_path / "disk"]
+    assert (tmp_path / "disk/file").exists()
+
+
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_a_folder_replaces_that_of_another_writer(tmp_path, monkeypatch, is_moved):
     path, others = tmp_path / "store", tmp_path / "others"

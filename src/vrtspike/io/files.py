@@ -47,20 +47,22 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The body creates a file or a directory under the temporary name. If it raises, the temporary
     file is removed and ``path`` is unchanged. A replaced directory is renamed first and removed at
-    the end; between two renames there is nothing at ``path``. Temporary files of killed
-    processes in the same folder are removed after a day (:func:`remove_leftovers`), once in each
-    process.
+    the end; between two renames there is nothing at ``path``. A link to a directory stays, and the
+    directory that it names is replaced. Temporary files of killed processes in the same folder are
+    removed after a day (:func:`remove_leftovers`), once in each process.
 
     Args:
         path: path of the finished file or directory; its parent is created.
     """
     target = Path(path)
+    if target.is_symlink() and target.is_dir():
+        target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers_once(target.parent.absolute())
     # The suffix comes last, because writers such as OpenCV choose the format by it.
     temporary = _temporary_name(target, f"tmp{target.suffix}")
     try:
-        with write_errors_name(target, temporary):
+        with write_errors_name(Path(path), temporary):
             yield temporary
             if temporary.is_dir():
                 _replace_directory(temporary, target)
@@ -203,13 +205,13 @@ def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _A
         if not _TEMPORARY_NAME.fullmatch(path.name):
             continue
         with contextlib.suppress(FileNotFoundError):  # the process has just ended
-            if path.stat().st_mtime <= latest:
+            if path.lstat().st_mtime <= latest:
                 _remove(path)
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or a directory, if it exists."""
-    if path.is_dir():
+    """Remove a file, a link or a directory, if it exists."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
