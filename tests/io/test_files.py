@@ -145,6 +145,20 @@ def test_temporary_files_of_killed_writers_are_removed_after_a_day(tmp_path):
     assert {*tmp_path.iterdir()} == names
 
 
+def test_a_leftover_that_cannot_be_removed_stops_nobody(tmp_path, monkeypatch):
+    # As that of another user in a folder with the sticky bit.
+    left = tmp_path / f".{'0' * 16}.tmp"
+    left.touch()
+    os.utime(left, (0, 0))
+
+    def refuse(path: Path, **options: bool) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    remove_leftovers(tmp_path)
+    assert left.exists()
+
+
 @pytest.mark.skipif(missing() is not None, reason=missing() or "")
 def test_a_full_disk_replaces_the_error_of_a_library(tmp_path):
     path = tmp_path / "disk/result"

@@ -193,7 +193,7 @@ def _temporary_name(target: Path, ending: str) -> Path:
 
 
 def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _ABANDONED_S) -> None:
-    """Remove temporary files of :func:`atomic_path` of processes that were killed.
+    """Remove temporary files of :func:`atomic_path` of processes that were killed, where possible.
 
     Args:
         folder: folder of the files; it may be missing.
@@ -204,7 +204,8 @@ def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _A
     for path in list(Path(folder).glob(".*")):
         if not _TEMPORARY_NAME.fullmatch(path.name):
             continue
-        with contextlib.suppress(FileNotFoundError):  # the process has just ended
+        # The process has just ended, or the file is another user's.
+        with contextlib.suppress(OSError):
             if path.lstat().st_mtime <= latest:
                 _remove(path)
 
