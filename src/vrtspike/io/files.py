@@ -356,4 +356,5 @@ def json_digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
     True
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    # A name of a file need not be UTF-8.
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
