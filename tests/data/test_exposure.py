@@ -14,6 +14,9 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
     path.write_text(exposure_table(exposures))
     assert path.read_text().splitlines()[1] == "000001,20,117,68"
     assert read_exposures(path) == exposures
+    strange = dict.fromkeys(["a,1", 'a "b"', "a\nb"], Exposure(0, 8, 4))
+    path.write_text(exposure_table(strange))
+    assert read_exposures(path) == strange
 
 
 @pytest.mark.parametrize(

@@ -147,8 +147,9 @@ def _parse_row(row: Mapping[str, str], *, has_sharp: bool) -> Exposure | None:
 
 def exposure_table(exposures: Mapping[str, Exposure]) -> str:
     """Return the contents of a table; the inverse of :func:`read_exposures`."""
-    lines = [
-        f"{name},{exposure.start},{exposure.stop},{exposure.sharp:.15g}"
-        for name, exposure in exposures.items()
-    ]
-    return "\n".join([",".join(EXPOSURE_COLUMNS), *lines, ""])
+    stream = io.StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(EXPOSURE_COLUMNS)
+    for name, exposure in exposures.items():
+        table.writerow([name, exposure.start, exposure.stop, f"{exposure.sharp:.15g}"])
+    return stream.getvalue()
