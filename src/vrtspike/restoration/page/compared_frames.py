@@ -34,7 +34,7 @@ def is_restored_folder(path: Path) -> bool:
         return True
     if not path.is_dir() or (path / RUN_RECORD).is_file():
         return False
-    return any(file.suffix in READABLE_SUFFIXES for file in path.iterdir())
+    return any(file.suffix.lower() in READABLE_SUFFIXES for file in path.iterdir())
 
 
 def read_compared(folder: Path, names: Sequence[str], size: tuple[int, int]) -> ComparedFrames:
