@@ -14,6 +14,9 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
     path.write_text(exposure_table(exposures))
     assert path.read_text().splitlines()[1] == "000001,20,117,68"
     assert read_exposures(path) == exposures
+    strange = dict.fromkeys(["a,1", 'a "b"', "a\nb"], Exposure(0, 8, 4))
+    path.write_text(exposure_table(strange))
+    assert read_exposures(path) == strange
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,9 @@ HEAD = "frame,start,stop,sharp\n2,0,8,4\n"
         (HEAD + "1,0,8,9", "sharp 9"),
         (HEAD + "1,0,8,nan", "sharp nan"),
         (HEAD + "2,0,8,4", "line 3, frame 2: .* expected a frame that is there once"),
+        (HEAD + ",0,8,4", "line 3, frame : .* expected a frame that is there once"),
+        ("start,stop,sharp,frame\n0,8,4\n", "line 2, frame None: .* expected a frame"),
+        (HEAD + '"1,0,8,4\n' + 20_000 * "3,0,8,4\n", "field .* close the quotation mark"),
     ],
 )
 def test_what_is_no_exposure_is_named(tmp_path, table, fault):

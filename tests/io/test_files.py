@@ -145,6 +145,20 @@ def test_temporary_files_of_killed_writers_are_removed_after_a_day(tmp_path):
     assert {*tmp_path.iterdir()} == names
 
 
+def test_a_leftover_that_cannot_be_removed_stops_nobody(tmp_path, monkeypatch):
+    # As that of another user in a folder with the sticky bit.
+    left = tmp_path / f".{'0' * 16}.tmp"
+    left.touch()
+    os.utime(left, (0, 0))
+
+    def refuse(path: Path, **options: bool) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    remove_leftovers(tmp_path)
+    assert left.exists()
+
+
 @pytest.mark.skipif(missing() is not None, reason=missing() or "")
 def test_a_full_disk_replaces_the_error_of_a_library(tmp_path):
     path = tmp_path / "disk/result"
@@ -207,6 +221,61 @@ def test_the_longest_names_have_temporary_ones(tmp_path, stem):
             (folder / "chunk").write_text(str(number))
     assert (tmp_path / f"{stem}.zarr/chunk").read_text() == "1"
     assert len([*tmp_path.iterdir()]) == 1
+
+
+def test_a_link_to_a_folder_stays_where_it_leads(tmp_path):
+    disk, project = tmp_path / "disk", tmp_path / "project"
+    (disk / "store").mkdir(parents=True)
+    (disk / "store/old").touch()
+    project.mkdir()
+    path = project / "store"
+    path.symlink_to("../disk/store")
+    with replaced_folder(path) as temporary:
+        assert temporary.parent == disk, "on the disk of the folder"
+        (temporary / "new").touch()
+    assert path.readlink() == Path("../disk/store")
+    assert [*project.iterdir(), *disk.iterdir()] == [path, disk / "store"]
+    assert [*(disk / "store").iterdir()] == [disk / "store/new"]
+    with pytest.raises(OSError, match="broken") as caught, replaced_folder(path):
+        raise OSError(errno.EIO, "broken")
+    assert caught.value.filename == str(path)
+
+
+def test_links_that_were_moved_aside_are_removed_without_what_they_name(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk/file").touch()
+    for number, target in enumerate(("disk", "nowhere")):
+        link = tmp_path / f".{number:016d}.old"
+        link.symlink_to(target)
+        os.utime(link, (0, 0), follow_symlinks=False)
+    remove_leftovers(tmp_path)
+    assert [*tmp_path.iterdir()] == [tmp_path / "disk"]
+    assert (tmp_path / "disk/file").exists()
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_folder_replaces_that_of_another_writer(tmp_path, monkeypatch, is_moved):
+    path, others = tmp_path / "store", tmp_path / "others"
+    for folder in (path, others):
+        folder.mkdir()
+        (folder / "chunk").write_text("old")
+    moves = [(others, path)]
+    if is_moved:
+        moves.insert(0, (path, tmp_path / "old"))
+    rename = Path.rename
+
+    def interleaved(source: Path, target: Path) -> Path:
+        # The other writer moves a folder before each move of this one.
+        if moves and (is_moved or target == path):
+            rename(*moves.pop(0))
+        return rename(source, target)
+
+    with replaced_folder(path) as temporary:
+        (temporary / "chunk").write_text("new")
+        monkeypatch.setattr(Path, "rename", interleaved)
+    assert not moves
+    assert (path / "chunk").read_text() == "new"
+    assert {*tmp_path.iterdir()} == ({path, tmp_path / "old"} if is_moved else {path})
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])

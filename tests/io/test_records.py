@@ -36,11 +36,16 @@ def test_truncation_removes_records_after_the_step(tmp_path):
     assert [r["step"] for r in read_records(path)] == [1, 2, 3, 4, 5, 5]
 
 
-def test_a_broken_line_is_named(tmp_path):
+@pytest.mark.parametrize(
+    "line", [b"broken", b"\xff\xfe", b"3", b"{\x00}", b'{"step": "\xe9"}', b""]
+)
+def test_a_broken_line_is_named(tmp_path, line):
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1}\nbroken\n{"step": 2}\n')
+    path.write_bytes(b'{"step": 1}\n' + line + b'\n{"step": 2}\n')
     with pytest.raises(RunError, match=r"metrics\.jsonl, line 2: not a JSON record"):
         read_records(path)
+    with pytest.raises(RunError, match=r"metrics\.jsonl, near its end: not a JSON record"):
+        last_records(path, 1000)
 
 
 def test_last_records_are_the_whole_ones_within_a_size(tmp_path):

@@ -98,25 +98,28 @@ def read_exposures(path: Path, *, has_sharp: bool = True) -> dict[str, Exposure]
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
+        table = csv.DictReader(io.StringIO(text))
+        found = table.fieldnames or ()
+        lines = [(table.line_num, row) for row in table]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from error
-    table = csv.DictReader(io.StringIO(text))
+    except csv.Error as error:
+        raise DataError(f"{path}: {error}; close the quotation mark that is left open") from error
     columns = EXPOSURE_COLUMNS if has_sharp else EXPOSURE_COLUMNS[:-1]
-    if not set(columns) <= set(table.fieldnames or ()):
+    if not set(columns) <= set(found):
         raise DataError(
-            f"{path}: found the columns {', '.join(table.fieldnames or ()) or 'none'}, expected "
-            f"{', '.join(columns)}"
+            f"{path}: found the columns {', '.join(found) or 'none'}, expected {', '.join(columns)}"
         )
     exposures: dict[str, Exposure] = {}
     faults = []
-    for row in table:
+    for number, row in lines:
         name = row["frame"]
         exposure = _parse_row(row, has_sharp=has_sharp)
-        if exposure is not None and name not in exposures:
+        if name and exposure is not None and name not in exposures:
             exposures[name] = exposure
         else:
             faults.append(
-                f"line {table.line_num}, frame {name}: found start {row['start']}, stop "
+                f"line {number}, frame {name}: found start {row['start']}, stop "
                 f"{row['stop']} and sharp {row.get('sharp')}, expected a frame that is there once, "
                 f"{POSSIBLE_EXPOSURE}"
             )
@@ -147,8 +150,9 @@ def _parse_row(row: Mapping[str, str], *, has_sharp: bool) -> Exposure | None:
 
 def exposure_table(exposures: Mapping[str, Exposure]) -> str:
     """Return the contents of a table; the inverse of :func:`read_exposures`."""
-    lines = [
-        f"{name},{exposure.start},{exposure.stop},{exposure.sharp:.15g}"
-        for name, exposure in exposures.items()
-    ]
-    return "\n".join([",".join(EXPOSURE_COLUMNS), *lines, ""])
+    stream = io.StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(EXPOSURE_COLUMNS)
+    for name, exposure in exposures.items():
+        table.writerow([name, exposure.start, exposure.stop, f"{exposure.sharp:.15g}"])
+    return stream.getvalue()

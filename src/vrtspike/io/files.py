@@ -29,6 +29,8 @@ _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 """Part of the messages of libraries written in Rust, such as safetensors."""
 _ABANDONED_S = 24 * 3600.0
 """Age in seconds from which a temporary file counts as abandoned by a killed process."""
+_MAX_EXCHANGES = 100
+"""Maximum tries to replace a directory that others replace at the same time."""
 
 
 def _sync(path: Path) -> None:
@@ -45,20 +47,22 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The body creates a file or a directory under the temporary name. If it raises, the temporary
     file is removed and ``path`` is unchanged. A replaced directory is renamed first and removed at
-    the end; between two renames there is nothing at ``path``. Temporary files of killed
-    processes in the same folder are removed after a day (:func:`remove_leftovers`), once in each
-    process.
+    the end; between two renames there is nothing at ``path``. A link to a directory stays, and the
+    directory that it names is replaced. Temporary files of killed processes in the same folder are
+    removed after a day (:func:`remove_leftovers`), once in each process.
 
     Args:
         path: path of the finished file or directory; its parent is created.
     """
     target = Path(path)
+    if target.is_symlink() and target.is_dir():
+        target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers_once(target.parent.absolute())
     # The suffix comes last, because writers such as OpenCV choose the format by it.
     temporary = _temporary_name(target, f"tmp{target.suffix}")
     try:
-        with write_errors_name(target, temporary):
+        with write_errors_name(Path(path), temporary):
             yield temporary
             if temporary.is_dir():
                 _replace_directory(temporary, target)
@@ -152,10 +156,21 @@ def _replace_directory(temporary: Path, target: Path) -> None:
         for name in names:
             _sync(Path(folder) / name)
         _sync(Path(folder))
+    _exchange_directory(temporary, target, _MAX_EXCHANGES)
+
+
+def _exchange_directory(temporary: Path, target: Path, tries: int) -> None:
     old = _temporary_name(target, "old")
-    if target.exists():
-        target.rename(old)
-    temporary.rename(target)
+    with contextlib.suppress(FileNotFoundError):  # another writer has just moved it
+        if target.exists():
+            target.rename(old)
+    try:
+        temporary.rename(target)
+    except OSError as error:
+        # Another writer has just put its own there.
+        if tries == 1 or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        _exchange_directory(temporary, target, tries - 1)
     _remove(old)
 
 
@@ -178,7 +193,7 @@ def _temporary_name(target: Path, ending: str) -> Path:
 
 
 def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _ABANDONED_S) -> None:
-    """Remove temporary files of :func:`atomic_path` of processes that were killed.
+    """Remove temporary files of :func:`atomic_path` of processes that were killed, where possible.
 
     Args:
         folder: folder of the files; it may be missing.
@@ -189,14 +204,15 @@ def remove_leftovers(folder: str | os.PathLike[str], *, older_than_s: float = _A
     for path in list(Path(folder).glob(".*")):
         if not _TEMPORARY_NAME.fullmatch(path.name):
             continue
-        with contextlib.suppress(FileNotFoundError):  # the process has just ended
-            if path.stat().st_mtime <= latest:
+        # The process has just ended, or the file is another user's.
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime <= latest:
                 _remove(path)
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or a directory, if it exists."""
-    if path.is_dir():
+    """Remove a file, a link or a directory, if it exists."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
@@ -340,4 +356,5 @@ def json_digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
     True
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    # A name of a file need not be UTF-8.
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

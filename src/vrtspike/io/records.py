@@ -44,23 +44,25 @@ def iter_records(path: str | Path) -> Iterator[dict[str, Any]]:
     """Yield the records of a file, without an incomplete last line after a crash.
 
     Raises:
-        RunError: if another line is not JSON.
+        RunError: if another line is no record.
     """
-    with Path(path).open(encoding="utf-8") as stream:
+    with Path(path).open("rb") as stream:
         for number, line in enumerate(stream, start=1):
-            if not line.endswith("\n"):
+            if not line.endswith(b"\n"):
                 return
             yield _parse(path, line, f"line {number}")
 
 
-def _parse(path: str | Path, line: str | bytes, location: str) -> dict[str, Any]:
+def _parse(path: str | Path, line: bytes, location: str) -> dict[str, Any]:
     """The record of a complete line, which begins at a place of a file.
 
     Raises:
-        RunError: if it is not JSON.
+        RunError: if it is no JSON mapping.
     """
     try:
-        record: dict[str, Any] = parse_json(line)
+        record = parse_json(line.decode())
+        if not isinstance(record, dict):
+            raise ValueError("expected a mapping")
     except ValueError as error:
         raise RunError(
             f"{path}, {location}: not a JSON record ({error}); remove the line"
@@ -76,7 +78,7 @@ def last_records(path: str | Path, size: int) -> list[dict[str, Any]]:
         size: bytes.
 
     Raises:
-        RunError: if a complete line is not JSON.
+        RunError: if a complete line is no record.
     """
     with Path(path).open("rb") as stream:
         start = max(0, os.fstat(stream.fileno()).st_size - size)

@@ -12,7 +12,7 @@ from tests.data.calibration.two_cameras import SENSOR
 from vrtspike.data.calibration.cameras import calibrate_camera
 from vrtspike.data.calibration.resampling import resample
 from vrtspike.data.calibration.time_offset import TimeOffset
-from vrtspike.data.exposure import EXPOSURE_TABLE, exposure_table, read_exposures
+from vrtspike.data.exposure import EXPOSURE_TABLE, Exposure, exposure_table, read_exposures
 from vrtspike.io.images import write_png
 from vrtspike.system.errors import DataError
 
@@ -34,6 +34,20 @@ def test_a_recording_without_sharp_frames_needs_no_sharp_instant(scenes, tmp_pat
     shutil.copytree(source / "blur", source / "sharp")
     with pytest.raises(DataError, match=r"found the columns frame, start, stop, expected .* sharp"):
         resample(calibration, tmp_path / "data", tmp_path / "out")
+
+
+@pytest.mark.parametrize("offset", [0.4, -0.4])
+def test_a_sharp_instant_stays_within_its_exposure(scenes, tmp_path, offset):
+    calibration, _ = calibrate_camera(scenes / "static", None, SENSOR)
+    shutil.copytree(scenes / "data", tmp_path / "data")
+    edges = {"4": Exposure(30, 118, 30), "16": Exposure(130, 218, 218)}
+    table = "train/moving/exposures.csv"
+    (tmp_path / "data" / table).write_text(exposure_table(edges))
+    moved = replace(calibration, offset=TimeOffset(offset, None, 1.0))
+    resample(moved, tmp_path / "data", tmp_path / "out")
+    first, last = read_exposures(tmp_path / "out" / table).values()
+    assert (first.start, first.sharp) == (30, 30 + max(0, offset))
+    assert (last.stop, last.sharp) == (218, 218 + min(0, offset))
 
 
 def test_unusable_recordings_are_named_and_nothing_is_written(scenes, tmp_path):

@@ -51,3 +51,5 @@ def test_spikes_beside_the_root_or_in_it_are_found(tmp_path, place):
     assert spike_roots(tmp_path / "GOPRO", "train", "a") == [tmp_path / place]
     (tmp_path / "other").mkdir()
     assert spike_roots(tmp_path / "GOPRO", "train", "b") == []
+    (tmp_path / place / "train/a").rename(tmp_path / place / "train/a[1]")
+    assert spike_roots(tmp_path / "GOPRO", "train", "a[1]") == [tmp_path / place]

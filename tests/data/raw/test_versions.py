@@ -117,6 +117,16 @@ def test_names_and_contents_of_a_folder_count_and_dates_do_not(tmp_path):
     assert len({*versions, folder_version(tmp_path)}) == 7
 
 
+def test_names_need_not_be_utf_8(tmp_path):
+    versions = []
+    for name in (b"caf\xe9.png", b"caf\xe8.png", "café.png".encode()):
+        folder = tmp_path / str(len(versions))
+        folder.mkdir()
+        (folder / os.fsdecode(name)).touch()
+        versions.append(folder_version(folder))
+    assert len(set(versions)) == 3
+
+
 def test_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "a.png")
     with pytest.raises(DataError, match=r"a\.png: found no regular file"):

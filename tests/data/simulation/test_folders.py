@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.data.scenes import film
+from vrtspike.data.exposure import read_exposures
 from vrtspike.data.simulation.folders import (
     refuse_pairs,
     simulate,
@@ -78,6 +80,17 @@ def test_spikes_of_pairs(pairs, tmp_path, capsys):
         f"{output}/{name}: spikes of 3 frames" for name in ("test/b", "train/a")
     ]
     assert all((output / name / "spike.dat").is_file() for name in ("test/b", "train/a"))
+
+
+@pytest.mark.parametrize("steps", [1, 3, 8])
+def test_the_exposures_of_pairs_abut(pairs, tmp_path, steps):
+    for folder in pairs.glob("*/*/spike"):
+        shutil.rmtree(folder)
+    simulate_spikes_of_pairs(pairs, tmp_path, SimulatedSensor(STEPS_PER_FRAME=steps))
+    exposures = [*read_exposures(tmp_path / "train/a/exposures.csv").values()]
+    assert [exposure.sharp for exposure in exposures] == [steps, 2 * steps, 3 * steps]
+    assert {exposure.steps for exposure in exposures} == {steps}
+    assert all(one.stop == next_one.start for one, next_one in pairwise(exposures))
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ def test_frames_with_a_record_and_without(whole, small_run, tmp_path):
     frames = read_compared(plain, NAMES, SIZE)
     assert (frames.label, frames.origin) == ("by hand", str(plain))
     assert frames.files == [plain / f"{name}.png" for name in NAMES]
+    for frame in plain.iterdir():
+        frame.rename(frame.with_suffix(".PNG"))
     assert [is_restored_folder(path) for path in (job.output, plain)] == [True, True]
     run = shutil.copytree(small_run.train, tmp_path / "run")
     write_png(run / "curves.png", np.zeros((4, 4, 3), np.uint8))

@@ -69,6 +69,8 @@ def _warp_frames(calibration: Calibration, source: Path, folder: Path) -> None:
 def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposure]:
     """Return the exposures of a recording at their corrected times.
 
+    The shutter opens with a step, the sharp instant need not; it stays within its exposure.
+
     Raises:
         DataError: if the recording has no spikes, or exposures leave them.
     """
@@ -82,9 +84,9 @@ def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposu
     exposures = {}
     outside = []
     for name, exposure in match_frames(table, names).items():
-        # The shutter opens with a step, the sharp instant need not.
-        moved = exposure.moved(round(offset))._replace(sharp=exposure.sharp + offset)
-        exposures[name] = moved
+        moved = exposure.moved(round(offset))
+        sharp = min(max(moved.start, exposure.sharp + offset), moved.stop)
+        exposures[name] = moved._replace(sharp=sharp)
         if moved.start < 0 or moved.stop > total:
             outside.append(name)
     if outside:

@@ -40,9 +40,9 @@ class ImageSummary(NamedTuple):
     Attributes:
         path: path of the frame, for messages.
         digest: digest of the grey picture, which is the same for a file that is saved again.
-        coarse: grey picture averaged over areas of :data:`COARSE` pixels, less its local mean.
+        coarse: grey picture averaged over areas of :data:`COARSE` pixels, less the mean of all; in
+            large frames less a local mean instead.
         detail: energy of the Laplacian.
-        coarse: means of areas, less the mean of all; in large frames less a local mean instead.
         colors: (h, w, 3), averaged like ``coarse``; each pixel less its mean, and less that of
             all.
         mean: mean of each channel.

@@ -5,6 +5,7 @@ Such folders are searched for only if a data set cannot be used as it is named.
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -72,7 +73,7 @@ def spike_roots(root: Path, split: str, sequence: str, layout: str = AUTO) -> li
     streams = [f"{stream}{suffix}" for stream in paths.streams for suffix in SPIKE_SUFFIXES]
     frame_patterns = []
     if paths.spike:
-        frame_patterns = [f"{paths.spike}*{suffix}" for suffix in SPIKE_SUFFIXES]
+        frame_patterns = [f"{glob.escape(paths.spike)}*{suffix}" for suffix in SPIKE_SUFFIXES]
     result = []
     for folder in [*_folders(root.absolute().parent), *_folders(root)]:
         has_stream = any((folder / path).is_file() for path in streams)

@@ -155,7 +155,7 @@ def simulate_pairs(
             stream.write(pack_spikes(interval))
             progress(done, len(names))
     steps = sensor.STEPS_PER_FRAME
-    around_frame = Exposure(-(steps // 2), steps // 2, 0)
+    around_frame = Exposure(-(steps // 2), steps - steps // 2, 0)
     exposures = {}
     for position, name in enumerate(names, start=1):
         exposures[name] = around_frame.moved(steps * position)
