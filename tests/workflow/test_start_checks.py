@@ -71,6 +71,21 @@ def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
     assert "which makes ../b and 1 more of the files that are due here, too" in text
 
 
+def test_paths_of_any_bytes_are_reserved(holder, tmp_path):
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    other = holder(name)
+    messages: list[str] = []
+
+    def show(text: str) -> None:
+        messages.append(text)
+        other.stdin.close()
+
+    assert reserve_files(tmp_path, [name], show)
+    assert other.wait(60) == 0
+    (text,) = messages
+    assert "which makes " in text
+
+
 def test_lists_of_killed_snakemakes_are_removed(holder, tmp_path):
     other = holder("a")
     other.kill()

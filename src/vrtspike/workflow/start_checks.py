@@ -163,7 +163,7 @@ def _write_plan(folder: Path, files: Collection[str]) -> None:
     path = Path(name)
     lock_file(descriptor, path)
     # The descriptor stays open, and the file locked, until this process ends.
-    os.write(descriptor, "\n".join([describe_process(), *sorted(files)]).encode())
+    os.write(descriptor, os.fsencode("\n".join([describe_process(), *sorted(files)])))
     atexit.register(path.unlink, missing_ok=True)
 
 
@@ -173,11 +173,11 @@ def _conflict(path: Path, files: frozenset[str]) -> str | None:
     A list whose process has ended is removed.
     """
     try:
-        with path.open("r+", encoding="utf-8") as stream:
+        with path.open("rb+") as stream:
             if lock_file(stream.fileno(), path):
                 path.unlink()
                 return None
-            process, *others = stream.read().splitlines()
+            process, *others = os.fsdecode(stream.read()).splitlines()
     except FileNotFoundError:  # its process has just ended
         return None
     common = sorted(files.intersection(others))
