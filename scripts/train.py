@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from vrtspike.launching.signals import (
@@ -51,19 +52,25 @@ def main() -> int:
     stop_with_parent()
     try:
         training_run = prepare_folder(arguments.run_dir)
-        changed = record_code(arguments.run_dir, Path(__file__), training_run.settings.TASK)
-        if changed and not process_rank():
-            print(f"code has changed since this run began: {first_few(changed)}")
         # PyTorch takes seconds to import; faults of the arguments are reported before.
         from vrtspike.training.run import train_preset
 
-        status = train_preset(training_run, arguments.run_dir, changed)
+        record = partial(record_and_show_code, arguments.run_dir, training_run.settings.TASK)
+        status = train_preset(training_run, arguments.run_dir, record)
     except UserError as error:
         rank = process_rank()
         process = f" (process {rank})" if rank else ""
         print(f"error{process}: {error}", file=sys.stderr)
         status = EXIT_USER_ERROR
     return report_status(status)
+
+
+def record_and_show_code(folder: Path, task: str) -> list[str]:
+    """Record the code of a new run; show and return the files that have changed since it began."""
+    changed = record_code(folder, Path(__file__), task)
+    if changed:
+        print(f"code has changed since this run began: {first_few(changed)}")
+    return changed
 
 
 if __name__ == "__main__":

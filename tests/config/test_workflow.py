@@ -10,7 +10,7 @@ from pydantic import create_model
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow_loading import load_workflow_config
-from vrtspike.config.workflow_schema import workflow_schema
+from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.sst.settings import SSTSettings
@@ -157,6 +157,26 @@ def test_an_invalid_preset_blocks_no_other(folder):
             ask("draft")
     with pytest.raises(ConfigError, match=r"cut\.yaml.*not YAML"):
         workflow.settings_of("cut")
+
+
+def test_pieces_of_set_are_checked_wherever_they_are_read():
+    settings = WorkflowSettings(SET="TEST.METRICS=[psnr, ssim]")
+    with pytest.raises(ConfigError, match=r"SET: found 'ssim\]' in .*if a value contains"):
+        settings.set_pieces_with(["SEED=1"])
+
+
+def test_names_of_presets_and_sweeps_can_stand_in_commands(folder):
+    (folder / "config/presets/my preset.yaml").write_text("SEED: 1\n")
+    (folder / "config/presets/My_preset-1.5.yaml").write_text("SEED: 1\n")
+    (folder / "config/sweeps").mkdir()
+    (folder / "config/sweeps/a;b.yaml").write_text("BASE: plain\nLIST: [{SEED: 2}]\n")
+    workflow = load_workflow_config(["config.yaml"])
+    assert "my preset" not in workflow.presets
+    assert workflow.settings_of("My_preset-1.5").SEED == 1
+    with pytest.raises(ConfigError, match=r"my preset\.yaml: found the name 'my preset', ex"):
+        workflow.settings_of("my preset")
+    with pytest.raises(ConfigError, match=r"a;b\.yaml: found the name 'a;b', expected .*rename"):
+        workflow.sweep("a;b")
 
 
 def test_a_preset_or_sweep_with_another_suffix_is_reported(folder):

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.deblurring.tiny_run import STEPS, metrics, train_here
+from tests.deblurring.tiny_run import SCRIPTS, STEPS, metrics, train_here
 from vrtspike.data.clips.dataset_manifest import load_dataset
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.store.reading import Store
@@ -25,6 +25,7 @@ from vrtspike.deblurring.training_parts import build_training_model
 from vrtspike.io.files import read_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
+from vrtspike.runs.folder import lock_run
 from vrtspike.runs.identity import RunIdentity
 from vrtspike.runs.published import publish
 from vrtspike.staleness.training_code import write_code
@@ -125,6 +126,26 @@ def test_changed_code_is_reported_and_retrained_on_request(
 
     assert "the run's code has not changed; remove its folder" in launch("--retrain")
     assert len(list(folder.parent.iterdir())) == 2
+
+
+def test_a_process_that_waits_for_a_running_one_does_not_record_its_code(run_folder, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    shutil.rmtree(folder / "checkpoints")  # the running one has saved nothing yet
+    write_code(folder, {"training/loop.py": "of the running one"})
+    with lock_run(folder):
+        waiting = subprocess.Popen(
+            [sys.executable, "-u", str(SCRIPTS / "train.py"), "--run-dir", str(folder)],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert waiting.stdout is not None
+        assert any("which is training there" in line for line in waiting.stdout)
+        waiting.kill()
+        waiting.communicate()
+    assert read_json(folder / "code.json")["files"] == {"training/loop.py": "of the running one"}
 
 
 def check_published(folder: Path) -> None:

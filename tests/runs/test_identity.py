@@ -37,6 +37,9 @@ def of(**sections):
         (False, {"MODEL": {"FUSE": {"CHUNK_SIZE": 8}, "VRT": {"USE_CHECKPOINT_ATTN": False}}}),
         (False, {"TRAIN": {"KEEP_LAST": 9, "SAVE_EVERY_STEPS": 7}}),
         (False, {"LOSS": {"LPIPS": {"NET": "vgg"}, "VGG_PERCEPTUAL": {"EVERY": 3}}}),
+        (False, {"TRAIN": {"COMPILE_MODE": "max-autotune"}}),
+        (False, {"TRAIN": {"BASE_BATCH_SIZE": 12}}),
+        (False, {"TRAIN": {"AMP_INIT_SCALE": 1024.0}}),
         (True, {"SEED": 1}),
         (True, {"TRAIN": {"OPTIM": {"LR": 1e-3}}}),
         (True, {"DATA": {"NUM_VOXEL_BINS": 16}}),
@@ -48,6 +51,19 @@ def of(**sections):
 )
 def test_result_keys_decide_the_result_and_operational_ones_do_not(decides, sections):
     assert (of(**sections) != of()) == decides
+
+
+@pytest.mark.parametrize(
+    ("train", "changed_keys"),
+    [
+        ({"COMPILE_MODEL": True}, {"COMPILE_MODE": "max-autotune"}),
+        ({"SCALE_LR": "sqrt"}, {"BASE_BATCH_SIZE": 12}),
+        ({"PRECISION": "16-mixed"}, {"AMP_INIT_SCALE": 1024.0}),
+        ({"PRECISION": "mixed"}, {"AMP_INIT_SCALE": 1024.0}),
+    ],
+)
+def test_keys_that_depend_on_others_decide_where_they_have_an_effect(train, changed_keys):
+    assert of(TRAIN=train | changed_keys) != of(TRAIN=train)
 
 
 def test_the_validation_interval_counts_where_early_stopping_watches_it():

@@ -56,6 +56,19 @@ def test_code_is_recorded_until_the_first_checkpoint_and_compared_afterwards(tmp
     assert read_json(folder / "code.json") == begun
 
 
+@pytest.mark.parametrize("text", [None, "damaged"])
+def test_the_code_of_today_is_not_recorded_for_a_run_that_has_begun(tmp_path, program, text):
+    folder = tmp_path / "run"
+    save_checkpoint(folder / "checkpoints", {"step": 1}, 1)
+    if text is not None:
+        (folder / "code.json").write_text(text)
+    for _ in range(2):
+        assert record(folder, program) == "['code.json does not say with which code']"
+        # A finished run is published with this file.
+        assert read_json(folder / "code.json")["files"] is None
+        assert code_changes(folder, program, "sst") is None
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"files": 3}', '{"schema": 1}'])
 def test_changes_are_unknown_without_a_valid_record(tmp_path, program, text):
     assert code_changes(tmp_path, program, "sst") is None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastObjective
 from tests.training.setup_run import (
@@ -19,12 +20,15 @@ from tests.training.setup_run import (
     forecast_trainer,
     last_micro_batch,
     records,
+    run,
     train,
 )
 from vrtspike.io.records import read_records
 from vrtspike.launching.signals import StopRequest
 from vrtspike.system.errors import RunError
+from vrtspike.training import loop
 from vrtspike.training.checkpoints import list_checkpoints
+from vrtspike.training.progress import Throughput
 
 
 def final_state(folder: Path) -> dict[str, torch.Tensor]:
@@ -139,6 +143,26 @@ def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
+def test_the_start_of_workers_is_no_part_of_the_first_step(tmp_path, monkeypatch):
+    trainer = forecast_trainer(tmp_path, forecast_settings({"MAX_STEPS": 1}))
+    events: list[str] = []
+    begin_stream = trainer.parts.training_batches.stream
+
+    def stream(*arguments: Any, **options: Any) -> Any:
+        events.append("workers start")
+        return begin_stream(*arguments, **options)
+
+    class Measured(Throughput):
+        def __init__(self, *arguments: Any) -> None:
+            events.append("steps are timed")
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(trainer.parts.training_batches, "stream", stream)
+    monkeypatch.setattr(loop, "Throughput", Measured)
+    run(trainer)
+    assert events == ["workers start", "steps are timed"]
+
+
 def test_without_an_interval_every_epoch_ends_with_a_validation(tmp_path):
     # Five batches make an epoch, two a step: epochs end within steps 3 and 8.
     log = {"VAL_EVERY_STEPS": None, "TENSORBOARD": False}
@@ -221,6 +245,40 @@ def test_best_weights_and_early_stopping_follow_a_metric_to_minimise(tmp_path):
     assert trainer.counters.best_step == 15
 
 
+class ScriptedAndDisturbed(Scripted, Disturbed):
+    """A scripted error, and a crash."""
+
+
+def assert_best_weights_are_those_of(folder: Path, step: int) -> None:
+    checkpoint = torch.load(folder / f"checkpoints/step_{step:08d}.pt", weights_only=True)
+    assert checkpoint["progress"]["best_step"] == step
+    assert_same(load_file(folder / "best.safetensors"), dict(checkpoint["model"]))
+
+
+def test_a_killed_run_has_the_best_weights_of_its_record(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 13, "EARLY_STOPPING": {"PATIENCE": 9}})
+    crash = ScriptedAndDisturbed(first_micro_batch(12), ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path, settings, objective=crash)
+    # The second validation was the best; its repetition would not be, as the script begins again.
+    assert_best_weights_are_those_of(tmp_path, 10)
+    # As if it had been killed between the checkpoint and these weights.
+    (tmp_path / "best.safetensors").unlink()
+    trainer = train(tmp_path, settings, objective=Scripted())
+    assert trainer.counters.best_step == 10
+    trainer.load_best()
+    assert_best_weights_are_those_of(tmp_path, 10)
+
+
+def test_a_validation_that_is_made_up_for_is_saved_with_its_weights(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 8, "EARLY_STOPPING": {"PATIENCE": 9}})
+    train(tmp_path, settings, objective=Disturbed(last_micro_batch(5)))
+    crash = ScriptedAndDisturbed(first_micro_batch(1), ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path, settings, objective=crash)
+    assert_best_weights_are_those_of(tmp_path, 5)
+
+
 def test_a_validation_after_the_last_checkpoint_is_not_recorded_twice(tmp_path):
     settings = forecast_settings({"MAX_STEPS": 8})
     train(tmp_path / "whole", settings)
@@ -238,6 +296,16 @@ def test_a_run_never_changes_its_half_precision(tmp_path):
     train(tmp_path, forecast_settings({"MAX_STEPS": 4}))
     with pytest.raises(RunError, match="another half precision"):  # as mixed on an older GPU
         forecast_trainer(tmp_path, forecast_settings({"PRECISION": "16-mixed"}))
+
+
+def test_a_checkpoint_with_other_counters_is_refused(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 4})
+    train(tmp_path, settings)
+    state = final_state(tmp_path)
+    _, path = list_checkpoints(tmp_path / "checkpoints")[0]
+    torch.save({**state, "progress": {**state["progress"], "novel": 1}}, path)
+    with pytest.raises(RunError, match=r"checkpoints: progress .*novel.* remove the run's folder"):
+        forecast_trainer(tmp_path, settings)
 
 
 def test_timings_cover_the_step(tmp_path):

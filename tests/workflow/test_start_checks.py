@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +72,50 @@ def test_a_snakemake_that_makes_the_same_file_is_named_and_waited_for(
     (text,) = messages
     assert f"process {other.pid} of " in text
     assert "which makes ../b and 1 more of the files that are due here, too" in text
+
+
+def test_paths_of_any_bytes_are_reserved(holder, tmp_path):
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    other = holder(name)
+    messages: list[str] = []
+
+    def show(text: str) -> None:
+        messages.append(text)
+        other.stdin.close()
+
+    assert reserve_files(tmp_path, [name], show)
+    assert other.wait(60) == 0
+    (text,) = messages
+    assert "which makes " in text
+
+
+def test_the_umask_decides_who_may_read_a_list(tmp_path):
+    before = os.umask(0o002)
+    try:
+        assert not reserve_files(tmp_path, ["a"], pytest.fail)
+    finally:
+        os.umask(before)
+    (path,) = tmp_path.glob("*.plan")
+    assert path.stat().st_mode & 0o777 == 0o664
+
+
+def test_a_list_that_may_not_be_opened_is_a_conflict(tmp_path, monkeypatch):
+    path = tmp_path / "theirs.plan"
+    path.touch()
+    open_path = Path.open
+
+    def refuse(self: Path, *arguments: Any, **options: Any) -> Any:
+        if self == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return open_path(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    messages: list[str] = []
+    with pytest.raises(PermissionError, match=r"theirs\.plan"):
+        reserve_files(tmp_path, ["a"], messages.append)
+    (text,) = messages
+    assert text.startswith(f"{path} lists the files that another user's snakemake makes")
+    assert [*tmp_path.glob("*.plan")] == [path]
 
 
 def test_lists_of_killed_snakemakes_are_removed(holder, tmp_path):

@@ -284,7 +284,14 @@ class RunSettings(Section):
     @property
     def inactive_keys(self) -> frozenset[tuple[str, str]]:
         """Section and name of keys that have no effect in these settings."""
-        return frozenset()
+        train = self.TRAIN
+        has_effect = {
+            "COMPILE_MODE": train.COMPILE_MODEL,
+            "BASE_BATCH_SIZE": train.SCALE_LR != "none",
+            # On an older GPU, mixed is float16.
+            "AMP_INIT_SCALE": train.PRECISION in ("16-mixed", "mixed"),
+        }
+        return frozenset(("TRAIN", name) for name, effective in has_effect.items() if not effective)
 
     @property
     def validation_on_test_key(self) -> str:

@@ -121,9 +121,10 @@ class DeblurringSettings(RunSettings):
 
     @property
     def inactive_keys(self) -> frozenset[tuple[str, str]]:
-        """Keys of losses that are off."""
+        """Those of any task, and the keys of losses that are off."""
         names = type(self.LOSS).model_fields
-        return frozenset(("LOSS", name) for name in names if name not in self.LOSS.active)
+        off = {("LOSS", name) for name in names if name not in self.LOSS.active}
+        return super().inactive_keys | off
 
     @property
     def validation_on_test_key(self) -> str:

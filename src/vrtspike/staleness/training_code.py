@@ -33,9 +33,9 @@ def training_code(program: Path, task: str) -> Mapping[str, str]:
     return {file.removeprefix(f"{PACKAGE}/"): digest for file, digest in digests.items()}
 
 
-def write_code(folder: Path, files: Mapping[str, str]) -> None:
-    """Write ``code.json``."""
-    write_json(folder / CODE, {"schema": SCHEMA, "files": dict(files)})
+def write_code(folder: Path, files: Mapping[str, str] | None) -> None:
+    """Write ``code.json``; None for files that are unknown."""
+    write_json(folder / CODE, {"schema": SCHEMA, "files": None if files is None else dict(files)})
 
 
 def record_code(folder: Path, program: Path, task: str) -> list[str]:
@@ -47,12 +47,16 @@ def record_code(folder: Path, program: Path, task: str) -> list[str]:
         task: name of the task.
 
     Returns:
-        files that have changed since the run began.
+        files that have changed since the run began; a single message if that is unknown.
     """
-    changed = code_changes(folder, program, task)
-    if changed is None or not any((folder / CHECKPOINTS).glob("step_*.pt")):
+    if not any((folder / CHECKPOINTS).glob("step_*.pt")):
         write_code(folder, training_code(program, task))
         return []
+    changed = code_changes(folder, program, task)
+    if changed is None:
+        # A result is published with the file, which must not claim the code of today.
+        write_code(folder, None)
+        return [f"{CODE} does not say with which code"]
     return changed
 
 
@@ -66,7 +70,7 @@ def code_changes(folder: Path, program: Path, task: str) -> list[str] | None:
 
     Returns:
         Paths of source files; a single message for a ``code.json`` of another version, None if the
-        file is missing or damaged.
+        file is missing or damaged, or the former code is unknown.
     """
     try:
         contents = read_json(folder / CODE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -60,7 +60,7 @@ def train_run(
     build: Callable[[DistributedContext, WorkerCounts], TrainingParts],
     *,
     device: str | None = None,
-    **facts: Any,  # noqa: ANN401 - JSON values
+    begin: Callable[[], Mapping[str, Any]] = dict,
 ) -> TrainingOutcome:
     """Train a run, or continue it, as one of the processes that ``torchrun`` started (or alone).
 
@@ -70,7 +70,8 @@ def train_run(
         build: function that builds model, objective and batches; called after the random generators
             are seeded.
         device: ``cpu`` or ``cuda``; None takes a CUDA device if there is one.
-        facts: further entries of ``run.json``.
+        begin: function called by the first process once the folder is locked; it returns further
+            entries of ``run.json``, JSON values.
 
     Raises:
         RunError: if the folder is in use or holds another run, or the device's memory is full.
@@ -81,6 +82,7 @@ def train_run(
         display = Display(sys.stdout if ranks.is_main else None, os.environ.get(LOG_FILE_VARIABLE))
         stack.callback(display.close)
         _lock_run_folder(folder, ranks, display, stack)
+        facts = begin() if ranks.is_main else {}
         report_start()
         set_numerics(run.settings, ranks.device)
         seed_everything(run.settings.SEED)
@@ -105,13 +107,16 @@ def train_run(
         return _train(trainer, stop)
 
 
-def train_preset(run: RunIdentity, folder: Path, code_changed: Sequence[str] = ()) -> int:
+def train_preset(
+    run: RunIdentity, folder: Path, record_code: Callable[[], Sequence[str]] = list
+) -> int:
     """Train the run of a preset, as one of the processes that torchrun started.
 
     Args:
         run: identity of the run.
         folder: folder of the run.
-        code_changed: source files that have changed since the run began, for ``run.json``.
+        record_code: function called by the first process once the folder is locked; it returns the
+            source files that have changed since the run began, for ``run.json``.
 
     Returns:
         0 when the run is finished, :data:`EXIT_RESUMABLE` when it was stopped and saved.
@@ -120,8 +125,12 @@ def train_preset(run: RunIdentity, folder: Path, code_changed: Sequence[str] = (
         UserError: if the data, weights or settings cannot be used; the same on all processes if it
             concerns all of them.
     """
+
+    def begin() -> Mapping[str, Any]:
+        return {"code_changed": list(record_code())}
+
     task = find_task(run.settings.TASK)
-    outcome = train_run(run, folder, partial(task.build, run), code_changed=list(code_changed))
+    outcome = train_run(run, folder, partial(task.build, run), begin=begin)
     return 0 if outcome.status == "finished" else EXIT_RESUMABLE
 
 
@@ -139,7 +148,7 @@ def _timing_logger(
     )
 
 
-def _announce(run: RunIdentity, trainer: Trainer, facts: dict[str, Any]) -> None:
+def _announce(run: RunIdentity, trainer: Trainer, facts: Mapping[str, Any]) -> None:
     """Show and record what is trained."""
     ranks = trainer.ranks
     parameters = sum(p.numel() for p in trainer.learner.model.parameters())

@@ -10,10 +10,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import secrets
 import shlex
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -159,11 +159,12 @@ def reserve_files(folder: Path, files: Collection[str], show: Callable[[str], No
 def _write_plan(folder: Path, files: Collection[str]) -> None:
     """List the files that this process makes, in a file that stays locked until it ends."""
     # Containers may have the same host name and process ID.
-    descriptor, name = tempfile.mkstemp(_SUFFIX, dir=folder)
-    path = Path(name)
+    path = folder / f"{secrets.token_hex(8)}{_SUFFIX}"
+    # The umask decides who may read it: users may share a folder of results.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     lock_file(descriptor, path)
     # The descriptor stays open, and the file locked, until this process ends.
-    os.write(descriptor, "\n".join([describe_process(), *sorted(files)]).encode())
+    os.write(descriptor, os.fsencode("\n".join([describe_process(), *sorted(files)])))
     atexit.register(path.unlink, missing_ok=True)
 
 
@@ -173,13 +174,19 @@ def _conflict(path: Path, files: frozenset[str]) -> str | None:
     A list whose process has ended is removed.
     """
     try:
-        with path.open("r+", encoding="utf-8") as stream:
+        with path.open("rb+") as stream:
             if lock_file(stream.fileno(), path):
                 path.unlink()
                 return None
-            process, *others = stream.read().splitlines()
+            process, *others = os.fsdecode(stream.read()).splitlines()
     except FileNotFoundError:  # its process has just ended
         return None
+    except PermissionError:
+        return (
+            f"{path} lists the files that another user's snakemake makes, maybe files that are due "
+            "here, too, and may not be opened here; wait until that snakemake has ended, or have "
+            "that user allow the group to write (umask 002), and run again"
+        )
     common = sorted(files.intersection(others))
     if not common:
         return None
