@@ -258,6 +258,13 @@ def test_a_refused_job_shows_the_message_of_the_batch_system(site, monkeypatch):
     assert {path.suffix for path in left} == {".failed"}
 
 
+def test_a_submit_command_that_may_not_be_run_is_an_error_message(site, monkeypatch):
+    monkeypatch.setenv("PATH", str(site.folder / "bin"))
+    (site.folder / "bin/qsub").chmod(0o644)
+    with pytest.raises(RunError, match=r"qsub: Permission denied; .* batch_system"):
+        site.run("true\n")
+
+
 EXPECTED = {
     "lsf": "-n|6 -W|90 -gpu|num=2 -q|long -P|lab rusage[mem=8000MB] --flag",
     "pbs": "select=1:ncpus=6:mem=8000mb:ngpus=2 walltime=01:30:00 -q|long -A|lab --flag",

@@ -77,6 +77,12 @@ def test_no_package_imports_from_above(repository, layers_page):
     assert check(repository / "src/vrtspike", "", numbers) == []
 
 
+def test_the_groups_at_the_top_hold_every_layer_once(layers_page):
+    groups = re.findall(r"^\| (\d+) to (\d+) \|", layers_page, re.MULTILINE)
+    held = sorted(n for first, last in groups for n in range(int(first), int(last) + 1))
+    assert held == sorted(set(layers(layers_page).values()))
+
+
 def test_only_commands_import_a_task(repository, layers_page):
     """Others ask the registry (:mod:`vrtspike.config.tasks`)."""
     package = repository / "src/vrtspike"
@@ -96,7 +102,9 @@ def test_no_part_of_a_package_imports_from_above(repository, layers_page, packag
 def dotted_names(text: str) -> list[str]:
     """Names of modules, classes and functions; other names with a dot are files."""
     names = re.findall(r"`([a-z_]+(?:\.\w+)+)`", text)
-    return [name for name in names if not re.search(r"\.(csv|dat|json|html|png|py|toml)$", name)]
+    return [
+        name for name in names if not re.search(r"\.(csv|dat|json|html|png|py|smk|toml)$", name)
+    ]
 
 
 def test_every_name_of_the_pages_is_in_the_code(page, layers_page):
@@ -274,6 +282,15 @@ def test_the_stages_of_the_page_are_the_rules(page, rules):
     names = set(re.findall(r"^ *(?:rule|checkpoint) (\w+):", rules, re.MULTILINE))
     assert PARTS.keys() <= names
     assert stages(section(page, "Data flow")) == names - PARTS.keys()
+
+
+def test_the_stages_of_the_page_are_in_the_files_of_the_table(repository, page):
+    rows = re.findall(r"^\| (`.*?`) \| (`.*?`) \|", section(page, "Data flow"), re.MULTILINE)
+    assert len(rows) > 20
+    for cell, files in rows:
+        found = [repository / "rules" / name for name in re.findall(r"`([\w.]+)`", files)]
+        assert set(re.findall(r"`(\w+)`", cell)) <= set().union(*map(defined, found)), cell
+        assert all(defined(file) & set(re.findall(r"`(\w+)`", cell)) for file in found), cell
 
 
 def test_the_programs_that_no_rule_calls_are_named(repository, page, rules):

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 BRITISH = re.compile(
-    "colour|grey|neighbour|centre|(?:normal|recogn|standard|optim|initial)ise", re.IGNORECASE
+    "colour|grey|neighbour|centre|licence"
+    "|(?:normal|recogn|standard|optim|initial|util|minim|summar|synchron)is[ea]",
+    re.IGNORECASE,
 )
-KEYS = frozenset(("NEIGHBOURS", "NEIGHBOUR_BINS", "colours"))
-"""Keys of settings and of stored data, which stay as they are."""
+KEYS = frozenset(("NEIGHBOURS", "NEIGHBOUR_BINS", "colours", "gpu_utilisation", "licence"))
+"""Keys of settings, of stored data and of command lines, which stay as they are."""
 
 
 def identifiers(source: Path) -> Iterator[tuple[int, str]]:

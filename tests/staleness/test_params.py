@@ -65,7 +65,10 @@ def forced(tmp_path) -> Callable[..., list[tuple[str, str]]]:
 
     def ask(*arguments: Any, **more: Any) -> list[tuple[str, str]]:
         failures: list[tuple[str, str]] = []
-        note = lambda path, reason: failures.append((path, reason))  # noqa: E731
+
+        def note(path: str, reason: str) -> None:
+            failures.append((path, reason))
+
         assert rerun_damaged(tmp_path, note, *arguments, **more)({"name": "a"}) == []
         return failures
 

@@ -95,8 +95,7 @@ def test_sighup_ends_a_program_except_under_nohup(handler, status):
         "import os, signal; from vrtspike.system.program import run_main; "
         "run_main(lambda: os.kill(os.getpid(), signal.SIGHUP) or 3)"
     )
-    begin = lambda: signal.signal(signal.SIGHUP, handler)  # noqa: E731
-    done = run_python("-c", program, preexec_fn=begin)
+    done = run_python("-c", program, preexec_fn=lambda: signal.signal(signal.SIGHUP, handler))
     assert done.returncode == status
 
 

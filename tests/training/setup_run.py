@@ -29,7 +29,7 @@ ACCUMULATION = 2
 
 def loading(workers: int) -> WorkerCounts:
     """So many workers for training, and as many for validation."""
-    return WorkerCounts(cpus=8, gpus=1, train=workers, val=workers)
+    return WorkerCounts(cpus=8, processes=1, train=workers, val=workers)
 
 
 def batches_of(

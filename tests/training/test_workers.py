@@ -132,7 +132,7 @@ def test_a_signal_to_all_processes_leaves_the_step_its_batches(tmp_path, name):
 )
 def test_workers_are_divided_among_gpus(settings, gpus, cpus, train, val, total):
     workers = resolve_worker_counts(DataloaderSettings.model_validate(settings), gpus, cpus)
-    assert (workers.train, workers.val, workers.train * workers.gpus) == (train, val, total)
+    assert (workers.train, workers.val, workers.train * workers.processes) == (train, val, total)
 
 
 def test_start_lines_hold_the_resolved_numbers():

@@ -76,7 +76,7 @@ class BenchmarkLength:
         return self.warm_up + self.steps
 
 
-def run_benchmark(
+def compare_step_times(
     workflow: WorkflowConfig,
     preset: str,
     changes: Sequence[str],

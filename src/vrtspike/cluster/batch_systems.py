@@ -136,7 +136,10 @@ def _command(job: BatchJob, batch: Mapping[str, str], log: Path) -> list[str]:
 
 
 def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str) -> str:
-    """Run a submit command and return the number of the job."""
+    """Run a submit command and return the number of the job.
+
+    The command keeps the user's environment, unlike queries: batch systems pass it on to the job.
+    """
     try:
         completed = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SUBMIT_S
@@ -147,10 +150,12 @@ def _submit_command(command: Sequence[str], batch: Mapping[str, str], name: str)
             f"submitted nevertheless: find {name} with {batch['list_jobs']}, cancel it with "
             f"{batch['cancel']} and its number, then run the same command again"
         ) from error
-    except FileNotFoundError as error:
+    except OSError as error:
+        is_missing = isinstance(error, FileNotFoundError)
+        fault = "no such program on the PATH" if is_missing else error.strerror
         raise RunError(
-            f"{command[0]}: no such program on the PATH; set batch_system in the profile to the "
-            f"batch system of this machine ({', '.join(BATCH_SYSTEMS)})"
+            f"{command[0]}: {fault}; set batch_system in the profile to the batch system of this "
+            f"machine ({', '.join(BATCH_SYSTEMS)})"
         ) from error
     match = re.search(batch["number"], completed.stdout)
     if completed.returncode or match is None:

@@ -57,6 +57,7 @@ def run_benchmark(arguments: argparse.Namespace) -> None:
     workflow = load_project_config(arguments.configfile, arguments.config)
     length = benchmark.BenchmarkLength(arguments.turns, arguments.steps, arguments.warm_up)
     show = partial(print, file=sys.stderr, flush=True)
-    print(
-        benchmark.run_benchmark(workflow, arguments.preset, arguments.against, length, show), end=""
+    result = benchmark.compare_step_times(
+        workflow, arguments.preset, arguments.against, length, show
     )
+    print(result, end="")

@@ -90,8 +90,7 @@ def replace_deprecated_keys(document: Document, deprecated_keys: DeprecatedKeys)
         if values.setdefault(old.key, present) != present:
             raise ConfigError(
                 f"{name} is {value!r} and {dotted_key(old.key)} is {values[old.key]!r}; they are "
-                "the "
-                "same key: keep one"
+                "the same key: keep one"
             )
         locations.setdefault(old.key, locations.get(path, "settings"))
     return Document(values, locations)

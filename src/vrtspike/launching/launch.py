@@ -80,6 +80,8 @@ def launch(
         workflow.settings.GPUS if gpus is None else gpus, workflow.settings.NODES, max_gpus
     )
     messages = Messages(log)
+    # Before the lock, a file in the folder, which would be set aside with it. Of two launchers one
+    # sets it aside, as that takes the lock for itself and refuses a folder that is in use.
     code_message = _compare_code(run, folder, program, retrain)
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,7 @@ _MARKS = re.compile(r"[\\`*_\[\]<>#|&~!]")
 
 
 def pack_run(
-    folder: Path, output: Path, licence: str, *, half: bool = False, evaluation: Path | None = None
+    folder: Path, output: Path, license: str, *, half: bool = False, evaluation: Path | None = None
 ) -> list[str]:
     """Write a run's result as a folder for publication, without hosts and logs.
 
@@ -61,7 +61,7 @@ def pack_run(
     Args:
         folder: ``results/train/<preset>``.
         output: the folder; it must not exist.
-        licence: licence for the card: an identifier of the hub, such as ``mit``; ``other`` for
+        license: licence for the card: an identifier of the hub, such as ``mit``; ``other`` for
             none.
         half: if true, weights are written in half precision.
         evaluation: folder of the run's evaluation; None is ``results/evaluate/<preset>``.
@@ -102,7 +102,7 @@ def pack_run(
         git = record.get("environment", {}).get("git")
         kept |= {"git": git, PRECISION: floating_type(temporary / WEIGHTS)}
         write_json(temporary / RUN_RECORD, kept | {"digests": digests})
-        card = _card(run, kept, summary, licence)
+        card = _card(run, kept, summary, license)
         (temporary / CARD).write_text(card, encoding="utf-8")
     missing = f"no metrics: evaluate it first (snakemake --cores all evaluate_{run.name})"
     return [missing] if summary is None else []
@@ -119,7 +119,7 @@ def _require_space(output: Path, size: int) -> None:
 
 
 def _card(
-    run: PublishedRun, record: Mapping[str, Any], summary: EvaluationSummary | None, licence: str
+    run: PublishedRun, record: Mapping[str, Any], summary: EvaluationSummary | None, license: str
 ) -> str:
     """Return the model card: front matter for the hub, then the description.
 
@@ -127,7 +127,7 @@ def _card(
         run: record of the training.
         record: ``run.json`` of the pack.
         summary: summary of the run's evaluation; None without one.
-        licence: licence of the weights.
+        license: licence of the weights.
     """
     from vrtspike.plotting.templates import TEMPLATES
 
@@ -136,7 +136,7 @@ def _card(
         plain=markdown_text,
         code=markdown_code,
         quoted=_quote,
-        licence=licence if _PLAIN.fullmatch(licence) else _quote(licence),
+        license=license if _PLAIN.fullmatch(license) else _quote(license),
         run=run,
         model=settings.value("MODEL.TYPE"),
         words=task_report(settings.TASK).card(settings),

@@ -202,7 +202,8 @@ def evaluate(job: EvaluationJob) -> list[str]:
     """
     from vrtspike.io.weights import load_trained_weights
     from vrtspike.runs.published import require_published
-    from vrtspike.sst.evaluate import best_possible_forecasts, evaluate
+    from vrtspike.sst.evaluate import best_possible_forecasts
+    from vrtspike.sst.evaluate import evaluate as evaluate_model
     from vrtspike.sst.model import build_sst_model
     from vrtspike.sst.results import write_forecast_results
 
@@ -214,7 +215,7 @@ def evaluate(job: EvaluationJob) -> list[str]:
     best = None
     if settings.DATA.GENERATE:
         best = best_possible_forecasts(_globe(settings.DATA.GENERATE), samples)
-    evaluation = evaluate(
+    evaluation = evaluate_model(
         model.to(job.device),
         samples,
         device=job.device,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -63,8 +63,7 @@ class TrainingPlanner:
         self._workflow = workflow
         self._program = program
         self._remedies = remedies
-        # A plan reads the same files many times.
-        self._digest = cache(lambda key, path: weight_digests({key: path})[key])
+        self._digests: dict[Path, str] = {}
 
     @cached_property
     def retrained(self) -> frozenset[str]:
@@ -200,6 +199,12 @@ class TrainingPlanner:
             if digest != run.weights.get(key):
                 changes.append(f"{key}: other weights")
         return changes
+
+    def _digest(self, key: str, path: Path) -> str:
+        """Return the digest of a file of weights, which a plan asks for many times."""
+        if path not in self._digests:
+            self._digests[path] = weight_digests({key: path})[key]
+        return self._digests[path]
 
     def continuation_message(self, preset: str) -> str | None:
         """Return a message on how to continue a finished run that is to be longer, if it is.

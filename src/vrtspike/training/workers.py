@@ -37,13 +37,13 @@ class WorkerCounts:
 
     Attributes:
         cpus: CPUs this process may use.
-        gpus: training processes on this machine: the GPUs in use, or 1 on a CPU.
-        train: training workers per GPU.
-        val: validation workers per GPU.
+        processes: training processes on this machine: one for each GPU in use, or 1 on a CPU.
+        train: training workers of each process.
+        val: validation workers of each process.
     """
 
     cpus: int
-    gpus: int
+    processes: int
     train: int
     val: int
 
@@ -53,7 +53,7 @@ class WorkerCounts:
         return f"""\
 ========== data loading ==========
 CPUs this process may use: {self.cpus}
-training workers: {self.train * self.gpus} (for {self.gpus} GPU or CPU processes)
+training workers: {self.train * self.processes} (for {self.processes} GPU or CPU processes)
 training loader:
   - batch_size: {settings.TRAIN.BATCH_SIZE} (per GPU)
   - num_workers: {self.train} (per GPU)
@@ -65,40 +65,40 @@ validation loader:
 
 
 def resolve_worker_counts(
-    settings: DataloaderSettings, gpus: int, cpus: int | None = None
+    settings: DataloaderSettings, processes: int, cpus: int | None = None
 ) -> WorkerCounts:
     """Return the numbers of worker processes for this machine from the DATALOADER settings.
 
-    TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the GPUs. If it is a share of the
-    CPUs, each GPU gets at least 4 workers; if it is a number, at least 1. All together get no more
+    TOTAL_WORKERS (``auto``: 80 % of the CPUs) is divided among the processes. If it is a share of
+    the CPUs, each gets at least 4 workers; if it is a number, at least 1. All together get no more
     than the CPUs of this process. Validation gets half as many, in addition. TRAIN_WORKERS and
     VAL_WORKERS replace these numbers within the same limit. With a single CPU, or if 0 workers are
     set, the training process loads the data itself.
 
     Args:
         settings: DATALOADER.
-        gpus: training processes on this machine; 0 (no GPU) counts as 1.
+        processes: training processes on this machine; 0 (no GPU) counts as 1.
         cpus: number of CPUs; None calls :func:`available_cpus`.
 
     >>> from vrtspike.config.run_schema import DataloaderSettings
-    >>> resolve_worker_counts(DataloaderSettings(), gpus=3, cpus=40)
-    WorkerCounts(cpus=40, gpus=3, train=10, val=5)
+    >>> resolve_worker_counts(DataloaderSettings(), processes=3, cpus=40)
+    WorkerCounts(cpus=40, processes=3, train=10, val=5)
     """
     cpus = available_cpus() if cpus is None else cpus
-    gpus = max(1, gpus)
-    max_workers = cpus // gpus if cpus > 1 else 0
+    processes = max(1, processes)
+    max_workers = cpus // processes if cpus > 1 else 0
     total = settings.TOTAL_WORKERS
     if isinstance(total, str):
         share = AUTO_SHARE if total == "auto" else float(total.removeprefix("cpu*"))
         # The product is rounded first, because 0.7 * 10 is 6.999... in binary.
-        total = max(MIN_WORKERS * gpus, int(round(share * cpus, 6)))
-    shared = max(1, total // gpus) if total > 0 else 0
+        total = max(MIN_WORKERS * processes, int(round(share * cpus, 6)))
+    shared = max(1, total // processes) if total > 0 else 0
     train = shared if settings.TRAIN_WORKERS == "auto" else settings.TRAIN_WORKERS
     train = min(train, max_workers)
     val = max(1, train // 2) if train > 0 else 0
     if settings.VAL_WORKERS != "auto":
         val = min(settings.VAL_WORKERS, max_workers)
-    return WorkerCounts(cpus=cpus, gpus=gpus, train=train, val=val)
+    return WorkerCounts(cpus=cpus, processes=processes, train=train, val=val)
 
 
 def start_forkserver(modules: Sequence[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vrtspike.commands.readiness.check import Check
-from vrtspike.commands.readiness.checks import MACHINE, all_checks, show_checks
-from vrtspike.commands.readiness.project_checks import PRESETS
+from vrtspike.commands.readiness.checks import MACHINE_TITLE, all_checks, show_checks
+from vrtspike.commands.readiness.project_checks import PRESETS_TITLE
 
 SOUND, WRONG, ABSENT = (
     Check("a", "ok", "well"),
@@ -26,7 +26,7 @@ SOUND, WRONG, ABSENT = (
 )
 def test_the_last_line_is_the_conclusion(machine, presets, ending, is_sound):
     lines = []
-    checks = [MACHINE, machine, PRESETS, presets]
+    checks = [MACHINE_TITLE, machine, PRESETS_TITLE, presets]
     assert show_checks(iter(checks), lines.append) is is_sound
     assert lines[-1] == ending
     if presets is WRONG:

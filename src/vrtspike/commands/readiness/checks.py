@@ -15,12 +15,12 @@ from vrtspike.commands.readiness.machine_checks import (
     torch_checks,
     which_check,
 )
-from vrtspike.commands.readiness.project_checks import PRESETS, project_checks
+from vrtspike.commands.readiness.project_checks import PRESETS_TITLE, project_checks
 from vrtspike.deblurring.advice.hardware import find_gpus
 from vrtspike.system.home import DEMO_COMMAND
 from vrtspike.system.user_environment import environment_faults
 
-MACHINE = "every command, the demo too"
+MACHINE_TITLE = "every command, the demo too"
 """Title of the checks of what every command needs."""
 _MARKS: dict[CheckState, str] = {"ok": "✓", "note": "·", "missing": "○", "broken": "✗"}
 
@@ -33,7 +33,7 @@ def all_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Iterato
     Yields:
         checks, and titles before groups of checks.
     """
-    yield MACHINE
+    yield MACHINE_TITLE
     gpu = find_gpus()
     yield Check("Python", "ok", f"{platform.python_version()} ({sys.executable})")
     yield packages_check()
@@ -66,7 +66,7 @@ def show_checks(checks: Iterator[Check | str], show: Callable[[str], None]) -> b
     Returns:
         true if nothing is broken.
     """
-    title = MACHINE
+    title = MACHINE_TITLE
     results: list[tuple[str, Check]] = []
     for check in checks:
         if isinstance(check, str):
@@ -89,11 +89,11 @@ def _conclusion(results: Sequence[tuple[str, Check]]) -> str:
     """
     broken = [check.name for _, check in results if check.state == "broken"]
     missing = [check.name for _, check in results if check.state == "missing"]
-    if any(title == MACHINE and check.state == "broken" for title, check in results):
+    if any(title == MACHINE_TITLE and check.state == "broken" for title, check in results):
         return f"fix first: {', '.join(broken)}"
     if broken or missing:
         return f"ready: {DEMO_COMMAND}; your presets need first: {', '.join([*broken, *missing])}"
-    if not any(title == PRESETS for title, _ in results):
+    if not any(title == PRESETS_TITLE for title, _ in results):
         return (
             "the machine is ready; configuration, data and weights were not checked: go to the "
             "project's folder and run this there"

@@ -23,7 +23,7 @@ from vrtspike.runs.file_names import WEIGHTS
 from vrtspike.system.errors import RunError, UserError, named_faults
 from vrtspike.system.user_environment import free_bytes, nearest_existing
 
-PRESETS = "your presets (PRESETS)"
+PRESETS_TITLE = "your presets (PRESETS)"
 """Title of the checks of what the presets need."""
 _MIN_DISK = 2 * GB
 
@@ -55,7 +55,7 @@ def project_checks(configfiles: Sequence[Path], overrides: Sequence[str]) -> Ite
     stores = sum(_missing_bytes(data[dataset], users[dataset]) for dataset in users)
     yield disk_check("RESULTS", deblurring.results, stores)
     yield disk_check("RUNS", Path(workflow.settings.RUNS), 0.0)
-    yield PRESETS
+    yield PRESETS_TITLE
     for dataset, settings_by_name in users.items():
         with_spikes = [
             name for name, settings in settings_by_name.items() if settings.MODEL.USE_SPIKE

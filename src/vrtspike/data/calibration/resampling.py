@@ -92,7 +92,7 @@ def _moved_exposures(calibration: Calibration, source: Path) -> dict[str, Exposu
     if outside:
         raise DataError(
             f"{source / EXPOSURE_TABLE}: {offset:+.2f} steps later the exposures of "
-            f"{', '.join(outside)} "
-            f"leave the {total} steps of {STREAM_FILE}; remove these frames and their lines"
+            f"{', '.join(outside)} leave the {total} steps of {STREAM_FILE}; remove these frames "
+            "and their lines"
         )
     return exposures

@@ -125,8 +125,8 @@ class DeblurringConfig:
                 raise ConfigError(
                     f"preset {preset}: data of DATA.{key.upper()} {value!r} and, in preset "
                     f"{other}, {other_source[key]!r} would both be called "
-                    f"{data_source['name']!r}; "
-                    "choose one, or rename one of two folders, or use another RESULTS folder"
+                    f"{data_source['name']!r}; choose one, or rename one of two folders, or use "
+                    "another RESULTS folder"
                 )
 
     def data_source(self, preset: str) -> DataSource:
