@@ -23,14 +23,27 @@ def short_window(steps: int) -> int:
     return 2 * (3 * steps // 16)
 
 
+def window_about(step: int, window: int, start: int, stop: int) -> tuple[int, int]:
+    """Return the first step of a short window about an instant, and the step after its last one.
+
+    Args:
+        step: the first step after the instant.
+        window: steps, half of them before the instant. Each half is shorter if the recording begins
+            or ends sooner; without any step on one side the window is the whole recording.
+        start: first step of the recording.
+        stop: the step after its last one.
+    """
+    half = min(window // 2, step - start, stop - step)
+    return (step - half, step + half) if half > 0 else (start, stop)
+
+
 def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32]:
     """Return spikes per step in a short window about an instant.
 
     Args:
         spikes: uint8 (T, h, w), 0 or 1.
         step: the first step after the instant.
-        window: steps, half of them before the instant. Each half is shorter if the recording begins
-            or ends sooner; without any step on one side the window is the whole recording.
+        window: steps, see :func:`window_about`.
 
     Returns:
         float32 (h, w) in [0, 1].
@@ -40,9 +53,8 @@ def tfp(spikes: NDArray[np.uint8], step: int, window: int) -> NDArray[np.float32
     >>> tfp(spikes, step=4, window=4)
     array([[0.75]], dtype=float32)
     """
-    half = min(window // 2, step, len(spikes) - step)
-    inside = spikes[step - half : step + half] if half > 0 else spikes
-    return inside.mean(axis=0, dtype=np.float32)
+    start, stop = window_about(step, window, 0, len(spikes))
+    return spikes[start:stop].mean(axis=0, dtype=np.float32)
 
 
 def tfi(spikes: NDArray[np.uint8], step: int) -> NDArray[np.float32]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.data.rgb_images import PEAK, Image
-from vrtspike.data.spike_reconstruction import short_window, tfi, tfp
+from vrtspike.data.spike_reconstruction import short_window, tfi, tfp, window_about
 from vrtspike.data.store.reading import Store
 from vrtspike.data.voxels.gain import GainEstimator
 from vrtspike.deblurring_settings.evaluation import SpikesAloneName
@@ -110,9 +110,7 @@ def instant_picture(
     """
     meter = GainEstimator()
     meter.update(blurry, spikes.count_image(exposure.start, exposure.stop), exposure.steps)
-    middle = int(exposure.sharp)
-    half = min(short_window(exposure.steps) // 2, middle - exposure.start, exposure.stop - middle)
-    start = middle - half if half > 0 else exposure.start
-    stop = middle + half if half > 0 else exposure.stop
+    window = short_window(exposure.steps)
+    start, stop = window_about(int(exposure.sharp), window, exposure.start, exposure.stop)
     rate = spikes.count_image(start, stop) / np.float32(stop - start)
     return to_picture(rate * np.float32(PEAK * meter.gain(location)))
