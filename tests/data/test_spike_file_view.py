@@ -90,6 +90,15 @@ def test_another_scene_is_named(exposure, tmp_path):
         view_spike_file(folder / "a.dat", (64, 48), frame=folder / "a.png")
 
 
+def test_a_frame_that_lies_beside_its_spikes_is_not_called_still(exposure, tmp_path):
+    folder, _ = exposure
+    frame = np.roll(cv2.imread(str(folder / "a.png"))[..., ::-1], 8, axis=0)
+    write_png(tmp_path / "moved.png", frame)
+    view = view_spike_file(folder / "a.dat", frame=tmp_path / "moved.png")
+    assert "moved by 4 rows down" in spike_file_faults(view)[0]
+    assert describe_view(view)[-1].endswith("of 40")
+
+
 def test_a_part_of_a_file_is_viewed_by_start_and_steps(exposure):
     folder, spikes = exposure
     view = view_spike_file(folder / "a.dat", start=8, steps=4)

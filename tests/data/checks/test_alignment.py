@@ -94,6 +94,7 @@ def test_the_order_of_misread_spikes_is_named(order, blurry):
     assert sound.matches
     assert sound.better == ""
     match = align(MISREADINGS[order](spikes), frame, blurry=blurry)
+    assert (match.matches, match.locates) == (False, False)
     fault = mismatch(match, "a.dat", "b.png", (64, 96))
     assert fault is not None
     assert fault.startswith(f"a.dat: the spikes would fit b.png better {order}")

@@ -111,21 +111,18 @@ class Alignment:
 
     @property
     def matches(self) -> bool:
-        """False if the spikes show another scene, or other bits, rows or columns of this one.
+        """False if the spikes show another scene, or other bits, rows, columns or parts of it.
 
         Also true if the data do not allow a verdict.
         """
         if not self.assessable:
             return True
-        if self.better:
-            return self.is_moved
-        return self.correlation >= MIN_CORRELATION
+        return not self.better and self.correlation >= MIN_CORRELATION
 
     @property
     def locates(self) -> bool:
         """True if the centre is meaningful: a match whose peak stands out."""
-        is_clear = self.distinction >= MIN_DISTINCTION and not self.is_moved
-        return self.assessable and self.matches and is_clear
+        return self.assessable and self.matches and self.distinction >= MIN_DISTINCTION
 
 
 def center_tolerance(steps: int) -> float:
