@@ -7,10 +7,30 @@ import pytest
 
 from tests.data.calibration.two_cameras import SENSOR
 from tests.data.scenes import film
-from vrtspike.data.calibration.homography import find_homography
+from vrtspike.data.calibration.homography import displacement, find_homography
 from vrtspike.data.simulation.sensor import simulate_spikes
 from vrtspike.io.images import read_gray
 from vrtspike.system.errors import DataError
+
+
+def test_movement_is_measured_inside_the_border():
+    before, after = (frame.mean(axis=-1, dtype=np.float32) for frame in film(3, 2, 48, 64))
+    assert displacement(after, before) == pytest.approx(2, abs=0.05)
+    # What is dull inside a border that is rich and stands still.
+    inside = (slice(8, -8), slice(8, -8))
+    pictures = []
+    for frame in (before, after):
+        picture = before.copy()
+        picture[inside] = 128 + 0.2 * (frame[inside] - 128)
+        pictures.append(picture)
+    assert 1 < displacement(pictures[1], pictures[0]) < 2
+
+
+@pytest.mark.parametrize("size", [(12, 64), (64, 23)])
+def test_movement_of_pictures_that_are_too_small_is_refused(size):
+    picture = np.zeros(size, np.float32)
+    with pytest.raises(DataError, match=rf"{size[0]} x {size[1]} .* expected at least 24 x 24"):
+        displacement(picture, picture)
 
 
 def test_scenes_without_common_features_or_pixels_are_refused(scenes):

@@ -25,6 +25,8 @@ _MAX_DISTANCE_RATIO = 0.8
 _RANSAC_PIXELS = 2.0
 _BORDER = 8
 """Pixels along each border where optical flow is not measured."""
+MIN_SIDE = 3 * _BORDER
+"""Smallest side of pictures whose optical flow is measured; OpenCV's fails below 16 pixels."""
 
 Matrix = NDArray[np.float64]
 Points = NDArray[np.float32]
@@ -124,16 +126,25 @@ def scaling(target: Sequence[int], source: Sequence[int]) -> Matrix:
 
 
 def displacement(picture: NDArray[np.float32], reference: NDArray[np.float32]) -> float:
-    """Return the median length of the optical flow where the reference has detail."""
+    """Return the median length of the optical flow where the reference has detail.
+
+    Raises:
+        DataError: if the pictures are too small.
+    """
+    height, width = reference.shape
+    if min(height, width) < MIN_SIDE:
+        raise DataError(
+            f"displacement: found pictures of {height} x {width} sensor pixels, expected at least "
+            f"{MIN_SIDE} x {MIN_SIDE}; check the sensor's size"
+        )
     detail = band_pass(_stretch(reference))
     moved = to_bytes(band_pass(_stretch(picture)))
     flow_finder = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     flow = flow_finder.calc(moved, to_bytes(detail), None)  # type: ignore[call-overload]
-    length = np.hypot(flow[..., 0], flow[..., 1])
-    strength = np.abs(detail)
-    is_detailed = strength >= np.percentile(strength, 75)
     inside = (slice(_BORDER, -_BORDER), slice(_BORDER, -_BORDER))
-    return float(np.median(length[inside][is_detailed[inside]]))
+    length = np.hypot(flow[..., 0], flow[..., 1])[inside]
+    strength = np.abs(detail)[inside]
+    return float(np.median(length[strength >= np.percentile(strength, 75)]))
 
 
 def covered_share(homography: Matrix, frame: Sequence[int], sensor: Sequence[int]) -> float:
