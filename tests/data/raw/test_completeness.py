@@ -20,8 +20,7 @@ def contents_of(root, **options):
 
 
 def test_every_layout_that_is_recognised_by_its_folders_is_tested():
-    named = {name for name, layout in LAYOUTS.items() if layout.required_folders}
-    assert named - {"uhsr"} == set(PATTERNS)  # the same folders as stream, with spike.npz
+    assert {name for name, layout in LAYOUTS.items() if layout.required_folders} == set(PATTERNS)
 
 
 @pytest.mark.parametrize("layout", PATTERNS)

@@ -74,12 +74,12 @@ def test_a_published_layout_is_read_through_to_a_trained_step(name, tmp_path):
         assert (model(clip.blur, clip.voxels) - clip.sharp).square().mean() < loss
 
 
-def test_a_stream_in_npz_fits_two_layouts_and_both_are_named(tmp_path):
-    (tmp_path / "train/a").mkdir(parents=True)
-    for name in ("exposures.csv", "spike.npz"):
-        (tmp_path / "train/a" / name).touch()
-    with pytest.raises(DataError, match=r"fit the layouts stream and uhsr; set DATA\.LAYOUT"):
-        survey(RawFolder(tmp_path), ["train", "test"])
+def test_a_recording_in_npz_is_a_stream_and_an_area_of_it_is_not_guessed(tmp_path):
+    PUBLISHED["uhsr"].write(tmp_path)
+    assert survey(RawFolder(tmp_path), ["train", "test"])["layout"] == "stream"
+    (fault,) = check(tmp_path, "train/a")["faults"]
+    assert "250 x 250 does not fit frames of 448 x 448" in fault
+    assert "the layout (DATA.LAYOUT)" in fault
 
 
 @pytest.mark.parametrize(

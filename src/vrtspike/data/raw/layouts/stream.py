@@ -32,11 +32,12 @@ M1K40 = replace(ONE_STREAM, name="m1k40", required_folders=(), sensor=(1000, 102
 UHSR = replace(
     ONE_STREAM,
     name="uhsr",
-    required_folders=(("{split}/*/exposures.csv", "{split}/*/spike.npz"),),
+    required_folders=(),
     sensor=(250, 250),
     area=SensorArea(13, 13, 224, 224),
 )
-"""``spike.npz`` of 250 x 250 pixels, of which rows and columns 13 to 236 are picture."""
+"""``spike.npz`` of 250 x 250 pixels, of which rows and columns 13 to 236 are picture; it, too, is
+to be named."""
 
 
 def _pairs(name: str, blur: str, sharp: str) -> Layout:
