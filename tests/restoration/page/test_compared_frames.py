@@ -34,9 +34,6 @@ def test_frames_with_a_record_and_without(whole, small_run, tmp_path):
     write_png(tmp_path / "hidden" / "._1.png", np.zeros((4, 4, 3), np.uint8))
     places = (run, tmp_path, tmp_path / "nowhere", tmp_path / "hidden")
     assert [is_restored_folder(path) for path in places] == [False] * 4
-    (tmp_path / "capitals").mkdir()
-    (plain / "000001.png").rename(tmp_path / "capitals" / "000001.PNG")
-    assert is_restored_folder(tmp_path / "capitals")
 
 
 def test_frames_that_cannot_be_compared_are_refused(whole, tmp_path):
