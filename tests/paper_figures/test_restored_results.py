@@ -11,8 +11,8 @@ import pytest
 from tests.paper_figures.conftest import no_progress
 from vrtspike.io.files import write_json
 from vrtspike.io.images import read_rgb
-from vrtspike.paper_figures.reading import read_results
 from vrtspike.paper_figures.restored_results import read_restored
+from vrtspike.paper_figures.results_of_folders import read_results
 from vrtspike.restoration.folder.opened_request import open_request
 from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.loading import load
