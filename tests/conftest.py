@@ -19,7 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest_plugins = ["tests.helpers.clock", "tests.helpers.published_runs"]
+pytest_plugins = [
+    "tests.helpers.clock",
+    "tests.helpers.published_runs",
+    "tests.helpers.small_run_fixtures",
+]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -55,7 +55,7 @@ TESTED_WITH = {
     "metrics/test_registry.py": ["metrics/lpips", "metrics/metric"],
     "models/test_attention.py": ["models/recomputed_attention"],
     "monitoring/test_timing.py": ["monitoring/timing_text"],
-    "paper_figures/test_restored_results.py": ["paper_figures/reading"],
+    "paper_figures/test_restored_results.py": ["paper_figures/results_of_folders"],
     "paper_figures/test_writing.py": [
         "paper_figures/crop_choice",
         "paper_figures/crops",

@@ -6,11 +6,8 @@ import shutil
 
 import pytest
 
-from tests.helpers.small_run import small_run
 from vrtspike.api.checking import check_data
 from vrtspike.system.errors import DataError
-
-__all__ = ["small_run"]
 
 
 def test_faults_of_names_contents_and_copies_are_listed(small_run, tmp_path):

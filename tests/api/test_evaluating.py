@@ -8,14 +8,11 @@ import shutil
 import pytest
 import torch
 
-from tests.helpers.small_run import small_run
 from vrtspike.api.evaluating import evaluate
 from vrtspike.evaluation.evaluate import evaluate_run
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import ConfigError, RunError
-
-__all__ = ["small_run"]
 
 
 def test_metrics_are_those_of_the_stage(small_run, tmp_path):

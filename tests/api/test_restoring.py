@@ -7,14 +7,14 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers.small_run import arrays, sequence, small_run
+from tests.helpers.small_run import arrays
 from tests.restoration.folder_runs import model
 from vrtspike.api.restoring import restore
 from vrtspike.io.images import read_rgb
 from vrtspike.restoration.inputs.input_clip import open_clip
 from vrtspike.system.errors import ConfigError, UserError
 
-__all__ = ["model", "sequence", "small_run"]
+__all__ = ["model"]
 
 # Random weights make frames worse.
 pytestmark = pytest.mark.filterwarnings("ignore:warning. frames that came out worse")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.paper_figures.conftest import evaluated, small_run
+from tests.paper_figures.conftest import evaluated
 from vrtspike.commands.main import run_command
 from vrtspike.paper_figures.names import FIGURE_NAMES
 from vrtspike.system.errors import UserError
 
-__all__ = ["evaluated", "small_run"]
+__all__ = ["evaluated"]
 
 
 def test_it_draws_what_there_are_data_for(evaluated, tmp_path, capsys):

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.small_run import small_run
 from vrtspike.commands.main import make_parser, run_command
 from vrtspike.commands.restore import request_of
 from vrtspike.io.files import file_digest
@@ -23,8 +22,6 @@ from vrtspike.restoration.trained_model import TrainedModel
 from vrtspike.runs import named_models
 from vrtspike.runs.published import read_published
 from vrtspike.system.errors import UserError
-
-__all__ = ["small_run"]
 
 
 @pytest.fixture

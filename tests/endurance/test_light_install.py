@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers.small_run import arrays, small_run
+from tests.helpers.small_run import arrays
 from tests.repository.wheels import build_wheel, environment_of_wheel, install_wheel
 from vrtspike.restoration.loading import load
-
-__all__ = ["small_run"]
 
 pytestmark = [pytest.mark.core, pytest.mark.endurance, pytest.mark.timeout(1800)]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from safetensors.torch import save_file
 from skimage import data as photographs
@@ -18,14 +17,12 @@ from vrtspike.data.raw.layouts.layout import Layout
 from vrtspike.data.raw.layouts.spk_gopro import SPK_GOPRO
 from vrtspike.data.raw.spikes import read_spikes
 from vrtspike.data.simulation.sequence import write_sequence
-from vrtspike.data.store.reading import Store
 from vrtspike.deblurring_settings import DeblurringSettings
 from vrtspike.deblurring_settings.stores import StoreOptions
 from vrtspike.io.files import file_digest, write_json
 from vrtspike.io.images import read_rgb
 from vrtspike.models import build_model
 from vrtspike.restoration.inputs.clip_frames import open_frames
-from vrtspike.restoration.inputs.clip_source import ClipSource, StoreClipSource
 from vrtspike.restoration.inputs.clip_spikes import recorded_spikes, simulated_spikes
 from vrtspike.restoration.inputs.input_clip import InputClip
 from vrtspike.runs.identity import RunIdentity, write_statistics
@@ -80,9 +77,8 @@ def small_settings() -> DeblurringSettings:
     )
 
 
-@pytest.fixture(scope="session")
-def small_run(tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
-    folder = tmp_path_factory.mktemp("small")
+def write_small_run(folder: Path) -> SmallRun:
+    """Write a data set, and the result folder of a small VRT-Spike with random weights."""
     raw = folder / "raw"
     sequences = {"train/a": 245, "test/b": 200, "test/c": 140}
     for name, left in sequences.items():
@@ -138,18 +134,6 @@ def private_words(small_run: SmallRun) -> list[bytes]:
     folders = [small_run.raw.parent, Path.home(), Path(torch.__file__).parents[2], Path.cwd()]
     words = [*SECRETS, "node-17", socket.getfqdn(), *map(str, folders)]
     return [word.encode() for word in words]
-
-
-@pytest.fixture
-def sequence(small_run: SmallRun) -> Path:
-    """The raw files of a test sequence."""
-    return small_run.raw / "test" / "b"
-
-
-@pytest.fixture
-def stored(small_run: SmallRun) -> ClipSource:
-    """The store of the same sequence."""
-    return StoreClipSource(Store(load_dataset(small_run.dataset).split("test")[0].store))
 
 
 def recorded_clip(

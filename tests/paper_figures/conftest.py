@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.helpers.small_run import SmallRun, small_run, write_light_run
+from tests.helpers.small_run import SmallRun, write_light_run
 from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.packed import PackedSpikes
 from vrtspike.evaluation.evaluate import evaluate_run
@@ -23,8 +23,6 @@ from vrtspike.paper_figures.run_results import RunRestorer
 from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
 from vrtspike.runs.evaluation_job import EvaluationJob
 from vrtspike.runs.published import read_published
-
-__all__ = ["small_run"]
 
 FRAMES = ["000001", "000002", "000003"]
 SIZE = (60, 100)

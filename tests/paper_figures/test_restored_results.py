@@ -14,8 +14,8 @@ from vrtspike.data.exposure import Exposure
 from vrtspike.data.raw.spikes import read_spikes, write_spikes
 from vrtspike.io.files import read_json, write_json
 from vrtspike.io.images import read_rgb
-from vrtspike.paper_figures.reading import read_results
 from vrtspike.paper_figures.restored_results import read_restored
+from vrtspike.paper_figures.results_of_folders import read_results
 from vrtspike.restoration.folder.opened_request import open_request
 from vrtspike.restoration.folder.request import RestoreRequest
 from vrtspike.restoration.loading import load

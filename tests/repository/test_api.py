@@ -16,11 +16,9 @@ import pytest
 import vrtspike
 import vrtspike.sst as sst
 from tests.helpers.concurrency import run_python
-from tests.helpers.small_run import arrays, small_run
+from tests.helpers.small_run import arrays
 from vrtspike.restoration.loading import load
 from vrtspike.runs import named_models
-
-__all__ = ["small_run"]
 
 
 @pytest.fixture(scope="module")

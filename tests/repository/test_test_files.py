@@ -17,7 +17,7 @@ from tests.module_tests import (
     used,
 )
 
-SHARED_FIXTURES = ("conftest.py", "helpers/published_runs.py", "helpers/small_run.py")
+SHARED_FIXTURES = ("conftest.py", "helpers/published_runs.py", "helpers/small_run_fixtures.py")
 """Files whose fixtures are used in several folders: the page lists all of them."""
 
 

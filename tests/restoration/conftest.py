@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.small_run import sequence, small_run, stored, write_light_run
+from tests.helpers.small_run import write_light_run
 from tests.restoration.folder_runs import job, model, whole
 from vrtspike.commands.main import run_command
 
-__all__ = ["job", "model", "sequence", "small_run", "stored", "whole"]
+__all__ = ["job", "model", "whole"]
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,7 @@ def run_figure(arguments: argparse.Namespace) -> None:
     from vrtspike.paper_figures.crop_boxes import parse_crop
 
     crops = [parse_crop(text) for text in arguments.crop]
-    from vrtspike.paper_figures.reading import read_results
+    from vrtspike.paper_figures.results_of_folders import read_results
     from vrtspike.paper_figures.run_results import RunRestorer
     from vrtspike.paper_figures.writing import FigureRequest, FigureWriter
     from vrtspike.system.progress_bar import progress_bar

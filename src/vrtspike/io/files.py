@@ -17,9 +17,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from vrtspike.system.errors import RunError, UserError, is_disk_full
+
+JsonValue: TypeAlias = Any
+"""A value that JSON can hold, such as a mapping, a list, a text or a number."""
 
 _PROBE = 1 << 16
 """Bytes of a test write that detects a full disk."""
@@ -240,7 +243,7 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     atomic_write_bytes(path, text.encode())
 
 
-def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN401 - any JSON value
+def write_json(path: str | os.PathLike[str], value: JsonValue) -> None:
     """Write a JSON file atomically, keys sorted, so that equal values give equal bytes.
 
     Raises:
@@ -250,7 +253,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN40
     atomic_write_text(path, text + "\n")
 
 
-def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def finite_or_null(value: JsonValue) -> JsonValue:
     """Return a JSON value with None for numbers that are not finite.
 
     >>> finite_or_null({"loss": float("nan"), "step": 3})
@@ -259,7 +262,7 @@ def finite_or_null(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return json.loads(json.dumps(value), parse_constant=lambda name: None)
 
 
-def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+def parse_json(text: str | bytes) -> JsonValue:
     """Return the value of a JSON text.
 
     Raises:
@@ -271,7 +274,7 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
         raise ValueError("brackets nested too deeply") from error
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any JSON value
+def read_json(path: str | os.PathLike[str]) -> JsonValue:
     """Read a UTF-8 JSON file.
 
     Raises:
@@ -349,7 +352,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def json_digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def json_digest(value: JsonValue) -> str:
     """Return the SHA-256 of a JSON value, independent of the order of its keys.
 
     >>> json_digest({"a": 1, "b": [2]}) == json_digest({"b": [2], "a": 1})

@@ -20,7 +20,7 @@ from vrtspike.config.run_schema import DEFAULT_TASK, RunSettings
 from vrtspike.config.tasks import find_task
 from vrtspike.config.yaml_documents import document_from_tree
 from vrtspike.io.backbone_weights import PUBLISHED, require_weights
-from vrtspike.io.files import file_digest, json_digest, read_mapping, write_json
+from vrtspike.io.files import JsonValue, file_digest, json_digest, read_mapping, write_json
 from vrtspike.runs.file_names import SETTINGS_FILE, STATISTICS
 from vrtspike.system.errors import ConfigError, RunError
 
@@ -116,7 +116,7 @@ class RunIdentity:
             ) from error
 
 
-def without_folders(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def without_folders(value: JsonValue) -> JsonValue:
     """Return a JSON value with paths outside the working folder shortened to their last part.
 
     >>> without_folders({"ROOT": "/home/me/gopro/", "SPYNET": "weights/spynet.pth"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from vrtspike.config.tasks import TASKS, find_task
 from vrtspike.config.workflow import WorkflowConfig
@@ -18,10 +18,13 @@ from vrtspike.io.manifests import FileEntry, ManifestKind, contents_digest, read
 from vrtspike.staleness.stage_inputs import stage_digests, stage_inputs
 from vrtspike.system.errors import UserError
 
-PresetFunction = Callable[[Any], str]
+Wildcards: TypeAlias = Any
+"""Wildcards of a job: a class of Snakemake, which has no types."""
+
+PresetFunction = Callable[[Wildcards], str]
 """Function that returns the name of a job's preset, from its wildcards."""
 
-LinesFunction = Callable[[Any], list[str]]
+LinesFunction = Callable[[Wildcards], list[str]]
 """Function that returns lines, from the wildcards of a job."""
 
 
@@ -39,7 +42,7 @@ def code_lines(
     return [f"{file} {digest}" for file, digest in digests.items()]
 
 
-def own_preset(wildcards: Any) -> str:  # noqa: ANN401 - Snakemake's
+def own_preset(wildcards: Wildcards) -> str:
     """Return the wildcard ``preset`` of a job."""
     return str(wildcards.preset)
 
@@ -78,7 +81,7 @@ def setting_lines(
     if select is None:
         raise KeyError(f"{program}: its entry in STAGE_INPUTS selects no settings")
 
-    def lines(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+    def lines(wildcards: Wildcards) -> list[str]:
         selected = flat_settings(select(workflow.settings_of(preset(wildcards))))
         return [f"{key}: {value}" for key, value in selected.items()]
 
@@ -91,7 +94,7 @@ def rerun_damaged(
     file: str,
     kind: ManifestKind[Any] | None = None,
     later_results: Collection[str] = (),
-    damage: Callable[[Any], str] = lambda wildcards: "",
+    damage: Callable[[Wildcards], str] = lambda wildcards: "",
 ) -> LinesFunction:
     """Return an input function without files that forces the rerun of a missing or damaged result.
 
@@ -110,11 +113,11 @@ def rerun_damaged(
             wildcards.
     """
 
-    def has_later_results(wildcards: Any) -> bool:  # noqa: ANN401 - Snakemake's
+    def has_later_results(wildcards: Wildcards) -> bool:
         patterns = [pattern.format(**wildcards) for pattern in later_results]
         return any(any(results.glob(pattern)) for pattern in patterns)
 
-    def no_input(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+    def no_input(wildcards: Wildcards) -> list[str]:
         path = results / file.format(**wildcards)
         reason = ""
         if path.exists():

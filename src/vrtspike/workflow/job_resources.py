@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from vrtspike.staleness.params import Wildcards
 from vrtspike.system.errors import RunError
 from vrtspike.workflow.snakemake_internals import SnakemakeInternals
 
@@ -22,20 +23,20 @@ _SHARD_MB = 500
 """Memory of a job on a shard, and of each of its processes."""
 
 
-def job_memory(megabytes: int) -> Callable[[Any, int], int]:
+def job_memory(megabytes: int) -> Callable[[Wildcards, int], int]:
     """Return a resource function with a fixed memory at the first attempt.
 
     >>> job_memory(4000)(None, attempt=2)
     8000
     """
 
-    def attempt_memory(wildcards: Any, attempt: int) -> int:  # noqa: ANN401 - Snakemake's
+    def attempt_memory(wildcards: Wildcards, attempt: int) -> int:
         return megabytes * attempt
 
     return attempt_memory
 
 
-def shard_memory(wildcards: Any, threads: int, attempt: int) -> int:  # noqa: ANN401 - Snakemake's
+def shard_memory(wildcards: Wildcards, threads: int, attempt: int) -> int:
     """Return the memory of a job on a shard, with one process for each thread.
 
     >>> shard_memory(None, threads=3, attempt=1)

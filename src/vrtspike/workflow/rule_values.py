@@ -12,6 +12,7 @@ from snakemake.io import ancient, expand
 
 from vrtspike.config.run_schema import RunSettings
 from vrtspike.io.flatten import flat_settings
+from vrtspike.staleness.params import Wildcards
 from vrtspike.system.home import SNAKEFILE
 
 DEMOS = {"demo": ["demo", "light_demo", "general_demo"], "sst_demo": ["sst_demo"]}
@@ -20,10 +21,10 @@ DEMOS = {"demo": ["demo", "light_demo", "general_demo"], "sst_demo": ["sst_demo"
 _REUSED = {"demo": "light_demo"}
 """Preset whose run a demo shows how to use."""
 
-Presets: TypeAlias = Sequence[str] | Callable[[Any], Sequence[str]]
+Presets: TypeAlias = Sequence[str] | Callable[[Wildcards], Sequence[str]]
 """Names of presets, or a function that returns them from the wildcards of a job."""
 
-InputFunction: TypeAlias = Callable[[Any], list[str]]
+InputFunction: TypeAlias = Callable[[Wildcards], list[str]]
 """Function that returns the files of a job from its wildcards."""
 
 
@@ -116,7 +117,7 @@ def benchmark_files(folder: Path, presets: Sequence[str]) -> list[str]:
     return sorted(map(str, paths))
 
 
-def preset_names(presets: Presets, wildcards: Any) -> Sequence[str]:  # noqa: ANN401 - Snakemake's
+def preset_names(presets: Presets, wildcards: Wildcards) -> Sequence[str]:
     """Return the names of presets for the wildcards of a job."""
     return presets(wildcards) if callable(presets) else presets
 
@@ -130,7 +131,7 @@ def files_of(pattern: str, presets: Presets, **values: Sequence[str]) -> InputFu
         values: values of further wildcards; there is a file for each combination.
     """
 
-    def files(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+    def files(wildcards: Wildcards) -> list[str]:
         names = preset_names(presets, wildcards)
         return list(expand(pattern, preset=names, **values))
 
@@ -154,7 +155,7 @@ class PresetInputs:
         Without this input, jobs behind a training would stay due after an unchanged data set.
         """
 
-        def datasets(wildcards: Any) -> list[str]:  # noqa: ANN401 - Snakemake's
+        def datasets(wildcards: Wildcards) -> list[str]:
             names = preset_names(presets, wildcards)
             paths = dict.fromkeys(self._manifest_of(name) for name in names)
             return [ancient(path) for path in paths]

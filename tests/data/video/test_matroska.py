@@ -6,7 +6,7 @@ import pytest
 
 from tests.data.video.samples import write_sample
 from vrtspike.data.video import inspect_video
-from vrtspike.data.video.reading import announced_bytes
+from vrtspike.data.video.decoding import announced_bytes
 from vrtspike.system.errors import DataError
 
 

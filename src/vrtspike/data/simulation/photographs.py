@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from vrtspike.data.simulation.scenes import LinearPicture
-from vrtspike.data.video.reading import read_video
+from vrtspike.data.video.decoding import read_video
 from vrtspike.system.errors import DataError
 from vrtspike.system.packages import distribution_name, missing_package
 

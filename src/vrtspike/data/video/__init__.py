@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo, inspect_video, read_video
-from vrtspike.data.video.writing import uncopied_streams, video_writer
+from vrtspike.data.video.decoding import FRAMES_PER_SECOND, VideoInfo, inspect_video, read_video
+from vrtspike.data.video.encoding import uncopied_streams, video_writer
 
 __all__ = [
     "FRAMES_PER_SECOND",

@@ -14,7 +14,7 @@ import numpy as np
 
 from vrtspike.data.rgb_images import Image
 from vrtspike.data.video.colors import BT709, to_video_frame
-from vrtspike.data.video.reading import FRAMES_PER_SECOND, VideoInfo
+from vrtspike.data.video.decoding import FRAMES_PER_SECOND, VideoInfo
 from vrtspike.io.files import atomic_path
 from vrtspike.system.rounding import round_up
 
