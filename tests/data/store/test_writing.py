@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,6 +90,30 @@ def test_raw_files_that_change_while_they_are_read_are_refused(dataset, tmp_path
     with pytest.raises(DataError, match=r"blur/000001\.png"):
         build_store(dataset, manifest, StoreOptions(bins=32), tmp_path / "new.json")
     assert not (tmp_path / "new.json").exists()
+
+
+def test_no_former_manifest_is_beside_a_new_store(dataset, tmp_path, monkeypatch):
+    (manifest,) = checked(dataset, SEQUENCES[:1], tmp_path / "ingest")
+    output = tmp_path / "k.json"
+    build_store(dataset, manifest, StoreOptions(bins=32), output)
+    former = read_json(output)
+
+    def end(path: Path, value: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writing, "write_json", end)
+    with pytest.raises(KeyboardInterrupt):
+        build_store(dataset, manifest, StoreOptions(bins=16), output)
+    assert Store(tmp_path / "k.zarr").metadata.bins == 16
+    assert not output.exists()
+
+    # A former store that was not replaced keeps its manifest.
+    monkeypatch.undo()
+    build_store(dataset, manifest, StoreOptions(bins=32), output)
+    (dataset / SEQUENCES[0] / "sharp" / "000002.png").write_bytes(b"x")
+    with pytest.raises(DataError, match="changed since ingestion"):
+        build_store(dataset, manifest, StoreOptions(bins=16), output)
+    assert read_json(output) == former
 
 
 def test_statistics_are_exactly_those_of_the_training_split(folder):
