@@ -19,12 +19,15 @@ from tests.training.setup_run import (
     forecast_trainer,
     last_micro_batch,
     records,
+    run,
     train,
 )
 from vrtspike.io.records import read_records
 from vrtspike.launching.signals import StopRequest
 from vrtspike.system.errors import RunError
+from vrtspike.training import loop
 from vrtspike.training.checkpoints import list_checkpoints
+from vrtspike.training.progress import Throughput
 
 
 def final_state(folder: Path) -> dict[str, torch.Tensor]:
@@ -137,6 +140,26 @@ def test_a_crash_after_a_checkpoint_leaves_no_gap_in_the_timings(tmp_path):
     files = sorted((tmp_path / "logs").glob("timing_*.jsonl"))
     steps = [r["step"] for file in files for r in read_records(file) if r["kind"] == "step"]
     assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_the_start_of_workers_is_no_part_of_the_first_step(tmp_path, monkeypatch):
+    trainer = forecast_trainer(tmp_path, forecast_settings({"MAX_STEPS": 1}))
+    events: list[str] = []
+    begin_stream = trainer.parts.training_batches.stream
+
+    def stream(*arguments: Any, **options: Any) -> Any:
+        events.append("workers start")
+        return begin_stream(*arguments, **options)
+
+    class Measured(Throughput):
+        def __init__(self, *arguments: Any) -> None:
+            events.append("steps are timed")
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(trainer.parts.training_batches, "stream", stream)
+    monkeypatch.setattr(loop, "Throughput", Measured)
+    run(trainer)
+    assert events == ["workers start", "steps are timed"]
 
 
 def test_without_an_interval_every_epoch_ends_with_a_validation(tmp_path):

@@ -94,8 +94,9 @@ class Trainer:
             RunError: with keys that may help, if training has diverged.
         """
         self._begin_logs()
-        throughput = Throughput(self.counters.step, self.total_steps)
         stream = self._open_stream()
+        # Starting workers and measuring arithmetic are no part of the first step.
+        throughput = Throughput(self.counters.step, self.total_steps)
         with self._profiler() as profile, self.timing.activate():
             # The run may have been stopped before the validation of its last step.
             stopping = self._validation_is_due() and not self._validate(stop)
