@@ -235,6 +235,11 @@ def test_a_prepared_store_is_found_again(tmp_path, capsys):
     assert (two.path, two.path.stat().st_mtime_ns) == (one.path, stamp)
     assert capsys.readouterr().out.count("preparing ") == 1
     assert one.path.parent == tmp_path / "prepared"
+    # The folder may be one that others share, and that is read-only.
+    lock = one.path.with_suffix(".lock")
+    lock.unlink()
+    assert prepared_store(tmp_path, WORLD, 30).path == one.path
+    assert not lock.exists()
     others = {
         prepared_store(tmp_path, WORLD, 60).path,
         prepared_store(tmp_path, WORLD, 30, SMALL_YEARS).path,

@@ -122,11 +122,19 @@ def prepared_store(
     parameters = [asdict(area), float(resolution), splits]
     digest = json_digest([versions, parameters, PREPARED.schema])
     output = folder / f"{resolution:g}deg-{digest[:12]}.json"
+    # A finished store needs no lock: its folder may be read-only.
+    if _is_prepared(output):
+        return PreparedStore(output)
     with locked(output.with_suffix(".lock")):
-        if not (output.is_file() and output.with_suffix(".nc").is_file()):
+        if not _is_prepared(output):
             print(f"preparing {output}: {area.name} at {resolution:g} degrees from {root}")
             prepare(root, area, resolution, output, years)
     return PreparedStore(output)
+
+
+def _is_prepared(output: Path) -> bool:
+    """Return whether a manifest and its arrays exist."""
+    return output.is_file() and output.with_suffix(".nc").is_file()
 
 
 def store_digest(header: Mapping[str, Any], fields: xarray.Dataset) -> str:
