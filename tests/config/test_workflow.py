@@ -159,6 +159,20 @@ def test_an_invalid_preset_blocks_no_other(folder):
         workflow.settings_of("cut")
 
 
+def test_names_of_presets_and_sweeps_can_stand_in_commands(folder):
+    (folder / "config/presets/my preset.yaml").write_text("SEED: 1\n")
+    (folder / "config/presets/My_preset-1.5.yaml").write_text("SEED: 1\n")
+    (folder / "config/sweeps").mkdir()
+    (folder / "config/sweeps/a;b.yaml").write_text("BASE: plain\nLIST: [{SEED: 2}]\n")
+    workflow = load_workflow_config(["config.yaml"])
+    assert "my preset" not in workflow.presets
+    assert workflow.settings_of("My_preset-1.5").SEED == 1
+    with pytest.raises(ConfigError, match=r"my preset\.yaml: found the name 'my preset', ex"):
+        workflow.settings_of("my preset")
+    with pytest.raises(ConfigError, match=r"a;b\.yaml: found the name 'a;b', expected .*rename"):
+        workflow.sweep("a;b")
+
+
 def test_a_preset_or_sweep_with_another_suffix_is_reported(folder):
     (folder / "config/presets/mine.yml").write_text("SEED: 1\n")
     (folder / "config/presets/plain.yml").write_text("SEED: 1\n")

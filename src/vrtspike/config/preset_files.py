@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from vrtspike.system.home import PRESET_DIR, find_home
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+"""Names of presets and sweeps, which stand in commands and paths."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +79,24 @@ def find_presets(folder: Path) -> PresetFiles:
 
 def _files(folder: Path) -> dict[str, Path]:
     """Return the files ``<preset>.yaml`` of a folder by name."""
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    paths = sorted(folder.glob("*.yaml"))
+    return {path.stem: path for path in paths if _NAME.fullmatch(path.stem)}
 
 
 def misnamed(folder: Path, names: Collection[str]) -> dict[str, str]:
-    """Return the error messages on files ``*.yml``, by the names that they would have as presets.
+    """Return the error messages on files of forbidden names, by their names as presets.
 
     Args:
         folder: folder of the files.
-        names: names of existing presets or sweeps; files of these names are ignored.
+        names: names of existing presets or sweeps; files ``*.yml`` of these names are ignored.
     """
     faults = {}
+    for path in sorted(folder.glob("*.yaml")):
+        if not _NAME.fullmatch(path.stem):
+            faults[path.stem] = (
+                f"{path}: found the name {path.stem!r}, expected letters from a to z, digits, '_', "
+                "'.' and '-', as names of presets and sweeps are parts of commands; rename the file"
+            )
     for path in sorted(folder.glob("*.yml")):
         if path.stem not in names:
             faults[path.stem] = (
