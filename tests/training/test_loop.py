@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tests.training.forecast import Disturbed, Forecaster, ForecastObjective
 from tests.training.setup_run import (
@@ -242,6 +243,40 @@ def test_best_weights_and_early_stopping_follow_a_metric_to_minimise(tmp_path):
     assert result == list(Scripted.errors)
     assert trainer.counters.best == {"error": 0.125}
     assert trainer.counters.best_step == 15
+
+
+class ScriptedAndDisturbed(Scripted, Disturbed):
+    """A scripted error, and a crash."""
+
+
+def assert_best_weights_are_those_of(folder: Path, step: int) -> None:
+    checkpoint = torch.load(folder / f"checkpoints/step_{step:08d}.pt", weights_only=True)
+    assert checkpoint["progress"]["best_step"] == step
+    assert_same(load_file(folder / "best.safetensors"), dict(checkpoint["model"]))
+
+
+def test_a_killed_run_has_the_best_weights_of_its_record(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 13, "EARLY_STOPPING": {"PATIENCE": 9}})
+    crash = ScriptedAndDisturbed(first_micro_batch(12), ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path, settings, objective=crash)
+    # The second validation was the best; its repetition would not be, as the script begins again.
+    assert_best_weights_are_those_of(tmp_path, 10)
+    # As if it had been killed between the checkpoint and these weights.
+    (tmp_path / "best.safetensors").unlink()
+    trainer = train(tmp_path, settings, objective=Scripted())
+    assert trainer.counters.best_step == 10
+    trainer.load_best()
+    assert_best_weights_are_those_of(tmp_path, 10)
+
+
+def test_a_validation_that_is_made_up_for_is_saved_with_its_weights(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 8, "EARLY_STOPPING": {"PATIENCE": 9}})
+    train(tmp_path, settings, objective=Disturbed(last_micro_batch(5)))
+    crash = ScriptedAndDisturbed(first_micro_batch(1), ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path, settings, objective=crash)
+    assert_best_weights_are_those_of(tmp_path, 5)
 
 
 def test_a_validation_after_the_last_checkpoint_is_not_recorded_twice(tmp_path):

@@ -100,6 +100,10 @@ class Trainer:
         with self._profiler() as profile, self.timing.activate():
             # The run may have been stopped before the validation of its last step.
             stopping = self._validation_is_due() and not self._validate(stop)
+            if self._best_is_published():
+                self._save()
+            # A run that was killed after a checkpoint may lack the weights of its validation, too.
+            self._write_best()
             while not stopping and not self._is_finished():
                 with section("step"):
                     result, stopping = self.learner.step(stream, self.counters.step, stop)
@@ -155,8 +159,11 @@ class Trainer:
         # Timings are written before the checkpoint, so that a crash after it leaves no gap in them.
         self.timing.step(self.counters.step, result.samples, result.frames)
         is_due = self.counters.step % self.settings.TRAIN.SAVE_EVERY_STEPS == 0
-        if stopping or is_due or self._is_finished():
+        # The best weights follow their checkpoint: a run that continues from an earlier one would
+        # otherwise publish the weights of a validation that it does not know.
+        if stopping or is_due or self._is_finished() or self._best_is_published():
             self._save()
+        self._write_best()
 
     def _record(self, result: StepResult, throughput: Throughput) -> None:
         """Log and show a step."""
@@ -222,7 +229,7 @@ class Trainer:
         return True
 
     def _record_validation(self, metrics: dict[str, float], pictures: ValidationPictures) -> None:
-        """Log and show a validation, and keep the weights if they are the best."""
+        """Log and show a validation."""
         step = self.counters.step
         watched = watched_metric(
             self.parts.objective.metric, self.settings.TRAIN.EARLY_STOPPING, metrics
@@ -234,8 +241,6 @@ class Trainer:
         self.log.write("validation", step, self._epoch(), metrics)
         if self._pictures_are_due(last_validated):
             self.log.write_pictures(step, pictures)
-        if is_best:
-            self.log.write_weights(self.learner.trained_model(), BEST_WEIGHTS)
         values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         mark = " (best)" if is_best else ""
         self.display.show(f"validation after step {step}: {values}{mark}")
@@ -249,6 +254,19 @@ class Trainer:
         interval = self.settings.LOG.VISUALS_EVERY_STEPS or 1
         passes_multiple = self.counters.step // interval > last_validated // interval
         return passes_multiple or self._is_finished()
+
+    def _is_best(self) -> bool:
+        """Return whether the last step ended with the best validation so far."""
+        return 0 < self.counters.best_step == self.counters.step
+
+    def _best_is_published(self) -> bool:
+        """Return whether the weights of the last step would be published."""
+        return self._is_best() and self.settings.TRAIN.EARLY_STOPPING is not None
+
+    def _write_best(self) -> None:
+        """Write the weights of the last step if its validation is the best so far."""
+        if self._is_best():
+            self.log.write_weights(self.learner.trained_model(), BEST_WEIGHTS)
 
     def load_best(self) -> None:
         """Load the weights of the best validation; without one, keep the last weights.
