@@ -33,7 +33,12 @@ CLASSES = {"model_class": Forecaster, "dataset_class": Waves}
 
 
 def run(
-    folder: Path, objective: Any = None, seed: int = 0, identity: Any = None, **train: Any
+    folder: Path,
+    objective: Any = None,
+    seed: int = 0,
+    identity: Any = None,
+    validation: Any = None,
+    **train: Any,
 ) -> TrainingOutcome:
     return fit(
         folder,
@@ -41,7 +46,7 @@ def run(
         **CLASSES,
         model_parameters={"width": 8},
         dataset_parameters={"count": 10},
-        validation_parameters={"count": 4},
+        validation_parameters=validation or {"count": 4},
         identity=identity,
         settings={
             "SEED": seed,
@@ -174,6 +179,18 @@ def test_a_folder_belongs_to_one_task(finished):
     ):
         with pytest.raises(RunError, match="belong to run"):
             run(finished[0], **other)
+
+
+@pytest.mark.parametrize(
+    ("stopping", "is_another"), [({}, False), ({"EARLY_STOPPING": {"PATIENCE": 9}}, True)]
+)
+def test_validation_data_identify_a_run_that_they_may_stop(tmp_path, stopping, is_another):
+    fingerprints = set()
+    for count in (4, 6):
+        folder = tmp_path / str(count)
+        run(folder, validation={"count": count}, MAX_STEPS=1, **stopping)
+        fingerprints.add(json.loads((folder / "run.json").read_text())["fingerprint"])
+    assert len(fingerprints) == 1 + is_another
 
 
 @pytest.mark.parametrize(

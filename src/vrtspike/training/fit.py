@@ -83,6 +83,7 @@ def fit(
         run_settings,
         model=(_dotted_name(model_class), model_parameters),
         dataset=(_dotted_name(dataset_class), dataset_parameters),
+        validation=validation_parameters,
         attributes=attributes,
         lr_factors=lr_factors or {},
     )
@@ -106,6 +107,7 @@ def _fit_identity(
     *,
     model: tuple[str, Mapping[str, Any]],
     dataset: tuple[str, Mapping[str, Any]],
+    validation: Mapping[str, Any] | None,
     attributes: Any,  # noqa: ANN401 - JSON values, or what is rejected
     lr_factors: Mapping[str, float],
 ) -> RunIdentity:
@@ -116,6 +118,7 @@ def _fit_identity(
         settings: complete settings.
         model: name of the class of the model, and its parameters.
         dataset: name of the class of the training data, and its parameters.
+        validation: parameters of the validation data; left out without early stopping.
         attributes: further values that decide the result; left out if empty.
         lr_factors: factors on the learning rate; left out if empty.
 
@@ -129,6 +132,8 @@ def _fit_identity(
         "dataset": dataset,
         "settings": {name: result_settings(settings)[name] for name in _SECTIONS},
     }
+    if settings.TRAIN.EARLY_STOPPING is not None:
+        parts["validation"] = validation
     if lr_factors:
         parts["rates"] = dict(lr_factors)
     if attributes:
