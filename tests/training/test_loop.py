@@ -298,6 +298,16 @@ def test_a_run_never_changes_its_half_precision(tmp_path):
         forecast_trainer(tmp_path, forecast_settings({"PRECISION": "16-mixed"}))
 
 
+def test_a_checkpoint_with_other_counters_is_refused(tmp_path):
+    settings = forecast_settings({"MAX_STEPS": 4})
+    train(tmp_path, settings)
+    state = final_state(tmp_path)
+    _, path = list_checkpoints(tmp_path / "checkpoints")[0]
+    torch.save({**state, "progress": {**state["progress"], "novel": 1}}, path)
+    with pytest.raises(RunError, match=r"checkpoints: progress .*novel.* remove the run's folder"):
+        forecast_trainer(tmp_path, settings)
+
+
 def test_timings_cover_the_step(tmp_path):
     train(tmp_path, forecast_settings({"MAX_STEPS": 5}), timing=True)
     (path,) = (tmp_path / "logs").glob("timing_*.jsonl")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from vrtspike.system.errors import RunError
 from vrtspike.training import progress as module
 from vrtspike.training.progress import RunCounters, Throughput
 
@@ -27,6 +28,21 @@ def test_the_best_weights_and_patience_follow_the_watched_metric():
     counters.note_validation({"error": 1.0, "skill": 9.0}, "error", lower=["error"])
     assert counters.best == {"error": 1.0, "skill": 9.0}
     assert (counters.best_step, counters.without_improvement) == (60, 1)
+
+
+@pytest.mark.parametrize("change", [{"step": None}, {"novel": 3}])
+def test_progress_of_another_version_is_refused(change):
+    state = {**RunCounters(step=3).state_dict(), **change}
+    state = {name: value for name, value in state.items() if value is not None}
+    with pytest.raises(RunError, match=r"found keys .*, expected step, .*: another version"):
+        RunCounters().load_state_dict(state)
+
+
+def test_a_state_is_restored_as_it_was():
+    counters = RunCounters(step=3, best={"skill": 0.5}, best_step=2)
+    restored = RunCounters()
+    restored.load_state_dict(counters.state_dict())
+    assert restored == counters
 
 
 def test_throughput_is_smoothed_and_what_remains_follows_from_this_process(monkeypatch):

@@ -136,7 +136,8 @@ def restore_training_state(
             (``precision``) must stay on or off.
 
     Raises:
-        RunError: if it belongs to another run or another half precision.
+        RunError: if it belongs to another run, another half precision or another version of this
+            project.
     """
     if checkpoint["fingerprint"] != fingerprint:
         raise RunError(
@@ -149,4 +150,7 @@ def restore_training_state(
             "start; continue on one of that kind, or remove the folder to begin again"
         )
     for name, stateful in objects.items():
-        stateful.load_state_dict(checkpoint[name])
+        try:
+            stateful.load_state_dict(checkpoint[name])
+        except RunError as error:
+            raise RunError(f"{folder}: {error}") from error

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from vrtspike.system.errors import RunError
+
 _SMOOTHING = 0.1
 """Weight of the last step in the throughput."""
 
@@ -117,7 +119,17 @@ class RunCounters:
         return dict(vars(self))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            RunError: if it is that of another version of this project.
+        """
+        if state_dict.keys() != vars(self).keys():
+            raise RunError(
+                f"progress of the checkpoint: found keys {', '.join(sorted(state_dict))}, expected "
+                f"{', '.join(vars(self))}: another version of this project wrote it; continue with "
+                "that version, or remove the run's folder to begin again"
+            )
         vars(self).update(state_dict)
 
     def count(self, result: StepResult) -> None:
