@@ -185,8 +185,9 @@ def warmup_steps(settings: ScheduleSettings, total_steps: int) -> int:
 def cosine_factor(step: int, total_steps: int, warmup: int, floor: float) -> float:
     """Return the factor on the learning rate for the step after ``step`` finished ones.
 
-    Linear from ``1/warmup`` to 1 over the first ``warmup`` steps, then half a cosine down to
-    ``floor``, which the last step reaches (Loshchilov and Hutter, 2017, without restarts).
+    Linear from ``1/warmup`` to 1 over the first ``warmup`` steps, then half a cosine from 1 down to
+    ``floor`` (Loshchilov and Hutter, 2017, without restarts). The last step reaches ``floor`` if
+    two or more follow the warm-up; a single one has 1.
 
     Args:
         step: finished optimiser steps, from 0.
@@ -196,6 +197,8 @@ def cosine_factor(step: int, total_steps: int, warmup: int, floor: float) -> flo
 
     >>> [round(cosine_factor(step, total_steps=6, warmup=2, floor=0.1), 3) for step in range(6)]
     [0.5, 1.0, 1.0, 0.775, 0.325, 0.1]
+    >>> cosine_factor(2, total_steps=3, warmup=2, floor=0.1)
+    1.0
     """
     warmup = min(warmup, total_steps)
     if step < warmup:
