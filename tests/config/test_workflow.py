@@ -10,7 +10,7 @@ from pydantic import create_model
 from vrtspike.config.fields import Section
 from vrtspike.config.loading import load_preset
 from vrtspike.config.workflow_loading import load_workflow_config
-from vrtspike.config.workflow_schema import workflow_schema
+from vrtspike.config.workflow_schema import WorkflowSettings, workflow_schema
 from vrtspike.config.yaml_documents import parse_overrides
 from vrtspike.deblurring.planning.deblurring_config import DeblurringConfig
 from vrtspike.sst.settings import SSTSettings
@@ -157,6 +157,12 @@ def test_an_invalid_preset_blocks_no_other(folder):
             ask("draft")
     with pytest.raises(ConfigError, match=r"cut\.yaml.*not YAML"):
         workflow.settings_of("cut")
+
+
+def test_pieces_of_set_are_checked_wherever_they_are_read():
+    settings = WorkflowSettings(SET="TEST.METRICS=[psnr, ssim]")
+    with pytest.raises(ConfigError, match=r"SET: found 'ssim\]' in .*if a value contains"):
+        settings.set_pieces_with(["SEED=1"])
 
 
 def test_names_of_presets_and_sweeps_can_stand_in_commands(folder):

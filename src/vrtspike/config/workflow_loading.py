@@ -79,33 +79,13 @@ def _overrides_of_set(settings: WorkflowSettings) -> Document:
     Raises:
         ConfigError: if an override is invalid, or a key is given twice.
     """
-    pieces = _pieces_of_set(settings.SET)
+    pieces = settings.set_pieces
     overrides = parse_overrides(pieces, "SET")
     keys = [piece.partition("=")[0].strip() for piece in pieces]
     for key, count in Counter(keys).items():
         if count > 1:
             raise ConfigError(f"SET gives {key} {count} times; keep one")
     return overrides
-
-
-def _pieces_of_set(text: str | Sequence[str]) -> Sequence[str]:
-    """Divide a text at its spaces; a list is divided already.
-
-    Raises:
-        ConfigError: if a piece of the text is not ``KEY=value``, or its value has only one quote.
-    """
-    if not isinstance(text, str):
-        return text
-    pieces = text.split()
-    for piece in pieces:
-        _, _, value = piece.partition("=")
-        is_cut = value[:1] in ("'", '"') and value.count(value[0]) == 1
-        if "=" not in piece or is_cut:
-            raise ConfigError(
-                f"SET: found {piece!r} in {text!r}, expected KEY=value between spaces; if a value "
-                'contains spaces, give a list, such as ["TEST.METRICS=[psnr, ssim]"]'
-            )
-    return pieces
 
 
 def _read_presets(

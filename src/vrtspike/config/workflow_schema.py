@@ -57,8 +57,24 @@ class WorkflowSettings(Section):
 
     @property
     def set_pieces(self) -> list[str]:
-        """The pieces of SET, each KEY=value."""
-        return self.SET.split() if isinstance(self.SET, str) else list(self.SET)
+        """The pieces of SET, each KEY=value: of a text those between its spaces.
+
+        Raises:
+            ConfigError: if a piece of the text is not ``KEY=value``, or its value has only one
+                quote.
+        """
+        if not isinstance(self.SET, str):
+            return list(self.SET)
+        pieces = self.SET.split()
+        for piece in pieces:
+            _, _, value = piece.partition("=")
+            is_cut = value[:1] in ("'", '"') and value.count(value[0]) == 1
+            if "=" not in piece or is_cut:
+                raise ConfigError(
+                    f"SET: found {piece!r} in {self.SET!r}, expected KEY=value between spaces; if "
+                    'a value contains spaces, give a list, such as ["TEST.METRICS=[psnr, ssim]"]'
+                )
+        return pieces
 
     def set_pieces_with(self, later: Sequence[str]) -> list[str]:
         """Return the pieces of SET and later ones; of a key in both the later one.
