@@ -83,6 +83,8 @@ def build_store(
     histogram: Histogram = {}
     output = Path(output)
     store = output.with_suffix(".zarr")
+    # A former manifest must not be found beside the new store if this process is killed.
+    output.unlink(missing_ok=True)
     digest, gain = write_store(store, metadata, _frames(Path(root), manifest, metadata, histogram))
     _refuse_changed(root, manifest)  # changes while the files were read
     files, nbytes = folder_size(store)
