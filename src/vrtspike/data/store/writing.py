@@ -175,8 +175,7 @@ def write_store(
     """Write a store atomically, holding the frames of one file in memory at a time.
 
     Args:
-        path: the store's folder; an older store there is replaced, and its manifest removed, once
-            the new one is complete.
+        path: the store's folder; an older store there is replaced once the new one is complete.
         metadata: metadata of the store.
         frames: the frames, in order; ``bits`` may hold fewer than T steps.
 
@@ -207,8 +206,6 @@ def write_store(
             _write_frames(arrays, part)
         gain = meter.gain(str(path)) if metadata.spike_size is not None else None
         group.update_attributes({"gain": gain})
-        # A former manifest must not be found beside the new store if this process is killed.
-        Path(path).with_suffix(".json").unlink(missing_ok=True)
     return digest.hexdigest(gain), gain
 
 
